@@ -1,0 +1,51 @@
+"""Bookkeeping of episodes, from the arrays of a batch alone."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from toppo.collect.worker import Buffers
+from toppo.types import OpenEpisode
+
+
+class Finished(NamedTuple):
+    """An episode that ended in this batch."""
+
+    t: int  # row of its last step
+    env: int
+    rewards: np.ndarray  # all of its rewards, earlier batches included
+
+
+def no_episode(buffers: Buffers) -> OpenEpisode:
+    """An environment before its first reset."""
+    return OpenEpisode(0, buffers.action[:0, 0].copy(), np.zeros(0), buffers.obs[0, 0] * 0)
+
+
+def advance(
+    episodes: tuple[OpenEpisode, ...], batch: Buffers, reset_each_batch: bool
+) -> tuple[tuple[OpenEpisode, ...], list[Finished]]:
+    """The open episodes after a batch, and the episodes that ended in it, in the order of their last steps."""
+    after, finished = [], []
+    for i, episode in enumerate(episodes):
+        if reset_each_batch or len(episode.actions) == 0:
+            episode = episode._replace(
+                started=episode.started + 1, actions=episode.actions[:0], rewards=episode.rewards[:0]
+            )
+        start = 0
+        for t in np.flatnonzero(batch.ended[:, i]):
+            finished.append(Finished(int(t), i, np.concatenate([episode.rewards, batch.reward[start : t + 1, i]])))
+            start = int(t) + 1
+            # The next reset happens only when a step follows.
+            episode = episode._replace(
+                started=episode.started + (start < len(batch.reward)),
+                actions=episode.actions[:0],
+                rewards=episode.rewards[:0],
+            )
+        if not reset_each_batch:  # otherwise the tail is never continued
+            episode = episode._replace(
+                actions=np.concatenate([episode.actions, batch.action[start:, i]]),
+                rewards=np.concatenate([episode.rewards, batch.reward[start:, i]]),
+                obs=batch.next_obs[-1, i].copy(),
+            )
+        after.append(episode)
+    return tuple(after), sorted(finished, key=lambda f: (f.t, f.env))

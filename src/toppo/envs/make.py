@@ -1,0 +1,97 @@
+"""Making an environment from whatever the user has: an id, a function, or the thing itself."""
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from ctypes.util import find_library
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+
+from toppo.errors import ToppoError
+
+Env = gym.Env[Any, Any]
+EnvSource = str | Callable[[], Env] | Env
+
+
+def choose_renderer() -> None:
+    """Without a display MuJoCo must be told to draw with EGL or OSMesa before it is first imported."""
+    if "MUJOCO_GL" in os.environ or os.environ.get("DISPLAY") or sys.platform != "linux":
+        return
+    if find_library("EGL") and (find_library("GL") or find_library("OpenGL")):
+        os.environ["MUJOCO_GL"] = "egl"
+    elif find_library("OSMesa"):
+        os.environ["MUJOCO_GL"] = "osmesa"
+
+
+def make(source: EnvSource, render_mode: str | None = None) -> Env:
+    """The environment that ``source`` stands for."""
+    if isinstance(source, gym.Env):
+        return source
+    if not isinstance(source, str):
+        env = source()
+        if not isinstance(env, gym.Env):
+            raise ToppoError(f"the environment function returned {type(env).__name__}, but must return a gymnasium.Env")
+        return env
+    choose_renderer()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # version hints of Gymnasium; the id is the user's choice
+            return gym.make(source, render_mode=render_mode, disable_env_checker=True)
+    except ModuleNotFoundError as error:
+        if ":" in source:
+            raise ToppoError(f"{source!r} needs the module {error.name!r}, which cannot be imported") from error
+        raise ToppoError(f"{source!r} needs the package {error.name!r}: {_extra(str(error.name))}") from error
+    except gym.error.DependencyNotInstalled as error:
+        raise ToppoError(f"{source!r} cannot be made: {error}") from error
+    except gym.error.Error as error:
+        raise ToppoError(f"{source!r} is not an environment that Gymnasium can make: {_first_line(error)}") from error
+
+
+def factory(path: str) -> Callable[[], Env]:
+    """The importable function that ``module:name`` stands for."""
+    module, name = path.split(":")
+    found: Callable[[], Env] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def factory_path(source: EnvSource) -> str | None:
+    """``module:name`` of an importable function, so that another process can call it; None if it has none."""
+    module, name = getattr(source, "__module__", None), getattr(source, "__qualname__", "<")
+    if isinstance(source, gym.Env) or module in (None, "__main__") or "<" in name or "." in name:
+        return None
+    return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is source else None
+
+
+def strip(env: Env) -> tuple[Env, int | None]:
+    """The environment without Gymnasium's checks, and its time limit if that was the outermost wrapper.
+
+    Checks that have passed once cost a tenth of every step; the limit is then counted by ``Environment``.
+    """
+    limit = None
+    while isinstance(env, OrderEnforcing | PassiveEnvChecker | TimeLimit):
+        if isinstance(env, TimeLimit):
+            if limit is not None:
+                break
+            limit = env._max_episode_steps
+        env = env.env
+    return env, limit
+
+
+def _extra(module: str) -> str:
+    extras = {"mujoco": "mujoco", "ale_py": "atari"}
+    name = extras.get(module)
+    return f"pip install 'toppo[{name}]'" if name else f"pip install {module}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
+
+
+def kind_of(source: EnvSource) -> str:
+    """``mujoco`` for Gymnasium's own MuJoCo tasks, otherwise ``other``."""
+    entry = gym.registry[source].entry_point if isinstance(source, str) and source in gym.registry else None
+    return "mujoco" if isinstance(entry, str) and entry.startswith("gymnasium.envs.mujoco") else "other"

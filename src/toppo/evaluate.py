@@ -1,0 +1,55 @@
+"""Playing a trained policy: the same network, the same frozen normaliser."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from toppo.collect.act import mlp_actor, noise_for
+from toppo.envs import Environment, Spaces
+from toppo.maths.moments import standard_deviation
+from toppo.nets import acting_weights
+from toppo.streams import Purpose, seed_for, stream
+from toppo.types import State
+
+
+class Policy(NamedTuple):
+    """A trained policy on the host: flat raw observations in, the policy's own actions out."""
+
+    shift: np.ndarray
+    factor: np.ndarray
+    weights: list[np.ndarray]
+    spaces: Spaces
+
+
+def policy_of(state: State, spaces: Spaces) -> Policy:
+    """The policy of a training state with its normaliser frozen."""
+    moments = state.obs_moments
+    shift, factor = moments.mean.astype(np.float32), (1.0 / standard_deviation(moments)).astype(np.float32)
+    return Policy(shift, factor, acting_weights(state.learner.params.policy), spaces)
+
+
+def play(
+    policy: Policy,
+    env: Environment,
+    episodes: int,
+    seed: int,
+    deterministic: bool = True,
+    max_steps: int = 100_000,
+    after_step: Callable[[int], None] = lambda episode: None,
+) -> list[tuple[float, int]]:
+    """Undiscounted return and length of ``episodes`` episodes; ``after_step`` is called with the episode's number."""
+    actor = mlp_actor(policy.shift, policy.factor, policy.weights)
+    results = []
+    for episode in range(episodes):
+        rng = stream(seed, Purpose.EVALUATION, episode, 1)
+        obs = env.reset(seed_for(seed, Purpose.EVALUATION, episode, 0))
+        total, length, ended = 0.0, 0, False
+        silent = np.zeros(policy.spaces.action_size, np.float32)
+        while not ended and length < max_steps:
+            noise = silent if deterministic else noise_for(rng, 1, policy.spaces.action_size, policy.spaces.discrete)[0]
+            obs, reward, terminated, truncated = env.step(actor(obs, noise))
+            total, length, ended = total + reward, length + 1, terminated or truncated
+            after_step(episode)
+        results.append((total, length))
+    return results

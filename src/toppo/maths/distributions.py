@@ -1,0 +1,90 @@
+"""Action distributions: a NamedTuple of parameters, and a Family of functions on it.
+
+The last axis of every parameter is the action's own; all others are batch axes.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+LOG_2PI = 1.8378770664093453
+
+
+class Gaussian(NamedTuple):
+    """Diagonal normal: both [..., D]."""
+
+    mean: Array
+    log_std: Array
+
+
+class Categorical(NamedTuple):
+    """Unnormalised log-probabilities [..., A]."""
+
+    logits: Array
+
+
+class Family(NamedTuple):
+    """What an algorithm may ask of a distribution.  ``kl(p, q)`` is KL(p || q)."""
+
+    log_prob: Callable[[Any, Array], Array]
+    entropy: Callable[[Any], Array]
+    kl: Callable[[Any, Any], Array]
+    std: Callable[[Any], Array]
+
+
+def gaussian_log_prob_per_dimension(dist: Gaussian, action: Array) -> Array:
+    """log N(a_d; mean_d, std_d)  [..., D]"""
+    z = (action - dist.mean) * jnp.exp(-dist.log_std)
+    return -0.5 * (z * z + LOG_2PI) - dist.log_std
+
+
+def gaussian_log_prob(dist: Gaussian, action: Array) -> Array:
+    """Sum over the action's dimensions.  [..., D] -> [...]"""
+    return gaussian_log_prob_per_dimension(dist, action).sum(-1)
+
+
+def gaussian_entropy(dist: Gaussian) -> Array:
+    """sum_d (log std_d + 0.5 log(2 pi e))"""
+    return (dist.log_std + 0.5 * (LOG_2PI + 1.0)).sum(-1)
+
+
+def gaussian_kl(p: Gaussian, q: Gaussian) -> Array:
+    """KL(p || q) = 0.5 sum( ((m_p - m_q)^2 + s_p^2) / s_q^2 + 2 ln s_q - 2 ln s_p - 1 )"""
+    log_ratio = p.log_std - q.log_std
+    shift = (p.mean - q.mean) * jnp.exp(-q.log_std)
+    return 0.5 * (shift * shift + jnp.exp(2.0 * log_ratio) - 2.0 * log_ratio - 1.0).sum(-1)
+
+
+def categorical_log_prob(dist: Categorical, action: Array) -> Array:
+    """log p(a); actions are whole numbers.  [..., A], [...] -> [...]"""
+    logp = jax.nn.log_softmax(dist.logits)
+    return jnp.take_along_axis(logp, action[..., None].astype(jnp.int32), axis=-1)[..., 0]
+
+
+def categorical_entropy(dist: Categorical) -> Array:
+    """-sum_a p ln p"""
+    logp = jax.nn.log_softmax(dist.logits)
+    return -(jnp.exp(logp) * logp).sum(-1)
+
+
+def categorical_kl(p: Categorical, q: Categorical) -> Array:
+    """KL(p || q) = sum_a p_a (ln p_a - ln q_a)"""
+    log_p, log_q = jax.nn.log_softmax(p.logits), jax.nn.log_softmax(q.logits)
+    return (jnp.exp(log_p) * (log_p - log_q)).sum(-1)
+
+
+GAUSSIAN = Family(
+    log_prob=gaussian_log_prob,
+    entropy=gaussian_entropy,
+    kl=gaussian_kl,
+    std=lambda dist: jnp.exp(dist.log_std).mean(-1),
+)
+CATEGORICAL = Family(
+    log_prob=categorical_log_prob,
+    entropy=categorical_entropy,
+    kl=categorical_kl,
+    std=lambda dist: jnp.zeros(dist.logits.shape[:-1], dist.logits.dtype),
+)

@@ -1,0 +1,59 @@
+"""The pieces of a natural-gradient step under a KL bound."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+def fisher_vector_product(mean_kl: Callable[[Array], Array], theta: Array, damping: float) -> Callable[[Array], Array]:
+    """v -> (H + damping I) v, with H the Hessian of ``mean_kl`` at ``theta`` (its minimum, so H is Fisher's matrix)."""
+    grad = jax.grad(mean_kl)
+
+    def product(v: Array) -> Array:
+        return jax.jvp(grad, (theta,), (v,))[1] + damping * v
+
+    return product
+
+
+def conjugate_gradient(product: Callable[[Array], Array], b: Array, iterations: int, tolerance: float = 1e-10) -> Array:
+    """x with product(x) = b, from x = 0; ends early when the squared residual is below ``tolerance``."""
+
+    def go_on(state: tuple[Array, Array, Array, Array, Array]) -> Array:
+        i, _, _, _, square = state
+        return (i < iterations) & (square >= tolerance)
+
+    def step(state: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array, Array]:
+        i, x, residual, direction, square = state
+        image = product(direction)
+        length = square / jnp.vdot(direction, image)
+        x, residual = x + length * direction, residual - length * image
+        new_square = jnp.vdot(residual, residual)
+        return i + 1, x, residual, residual + new_square / square * direction, new_square
+
+    start = (jnp.asarray(0), jnp.zeros_like(b), b, b, jnp.vdot(b, b))
+    return jax.lax.while_loop(go_on, step, start)[1]
+
+
+class LineSearch(NamedTuple):
+    """Where a backtracking search ended: parameters, whether any step was accepted, steps tried."""
+
+    theta: Array
+    accepted: Array
+    tried: Array
+
+
+def backtrack(accept: Callable[[Array], Array], theta: Array, step: Array, shrink: float, most: int) -> LineSearch:
+    """The first of theta + step * shrink^j, j = 0 .. most - 1, that ``accept`` takes; theta itself if none is."""
+
+    def go_on(state: LineSearch) -> Array:
+        return ~state.accepted & (state.tried < most)
+
+    def attempt(state: LineSearch) -> LineSearch:
+        candidate = theta + step * shrink**state.tried
+        ok = accept(candidate)
+        return LineSearch(jnp.where(ok, candidate, theta), ok, state.tried + 1)
+
+    return jax.lax.while_loop(go_on, attempt, LineSearch(theta, jnp.asarray(False), jnp.asarray(0)))

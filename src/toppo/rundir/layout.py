@@ -1,0 +1,99 @@
+"""Where things lie in a run directory, and how small files are written so that they are never half there."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
+
+MOST_JSON_BYTES = 10_000_000
+
+
+class Layout(NamedTuple):
+    """The paths of one run."""
+
+    root: Path
+
+    @property
+    def spec(self) -> Path:
+        """All that defines the run."""
+        return self.root / "spec.json"
+
+    @property
+    def versions(self) -> Path:
+        """Versions of the packages that ran it."""
+        return self.root / "versions.json"
+
+    @property
+    def metrics(self) -> Path:
+        """One line per iteration; nothing in it depends on the clock."""
+        return self.root / "metrics.jsonl"
+
+    @property
+    def episodes(self) -> Path:
+        """One line per finished episode; nothing in it depends on the clock."""
+        return self.root / "episodes.jsonl"
+
+    @property
+    def timing(self) -> Path:
+        """One line per iteration: seconds and speeds."""
+        return self.root / "timing.jsonl"
+
+    @property
+    def evaluations(self) -> Path:
+        """One line per test of the policy during training."""
+        return self.root / "evaluations.jsonl"
+
+    @property
+    def status(self) -> Path:
+        """Running, stopped, finished or failed."""
+        return self.root / "status.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The two newest checkpoints."""
+        return self.root / "checkpoint"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Event files."""
+        return self.root / "tensorboard"
+
+    @property
+    def lock(self) -> Path:
+        """Held while a process trains here."""
+        return self.root / ".lock"
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Replace a JSON file as a whole: readers see the old one or the new one."""
+    text = json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file that a stranger may have made."""
+    if not path.is_file():
+        raise ToppoError(f"{path} does not exist: is this a run directory?", NO_INPUT)
+    if path.stat().st_size > MOST_JSON_BYTES:
+        raise ToppoError(f"{path} has {path.stat().st_size} bytes, but at most {MOST_JSON_BYTES} are read", BAD_DATA)
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ToppoError(f"{path} is not valid JSON: {error}", BAD_DATA) from error
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames in a directory survive a power cut."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

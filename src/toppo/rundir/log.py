@@ -1,0 +1,48 @@
+"""Append-only JSON lines that can be cut back to where a checkpoint was taken."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+
+
+class JsonLines:
+    """One log file.  Its first line is a header with the schema version."""
+
+    def __init__(self, path: Path, offset: int | None = None) -> None:
+        """Open a new file, or an old one cut back to ``offset`` bytes."""
+        self.path = path
+        self._file = path.open("ab")
+        if offset is None:
+            self.append({"schema": SCHEMA})
+        else:
+            os.truncate(path, offset)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write one line; it is in the system's hands when this returns."""
+        self._file.write(json.dumps(row, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        self._file.flush()
+
+    def offset(self) -> int:
+        """Bytes so far, safe on the disk."""
+        os.fsync(self._file.fileno())
+        return self.path.stat().st_size
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a log without its header; a torn last line is dropped."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                return
+            if number > 0 and isinstance(row, dict):
+                yield row

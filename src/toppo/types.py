@@ -1,0 +1,201 @@
+"""The records that flow through a training iteration.  Importing this module costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jax import Array
+
+    from toppo.maths.distributions import Family
+    from toppo.maths.moments import Moments
+
+
+class Scale(NamedTuple):
+    """The normaliser as it stood while one batch was collected; the batch keeps it for ever."""
+
+    obs_shift: Array  # [*obs]
+    obs_factor: Array  # [*obs]
+    reward_factor: Array  # []
+
+
+class Segment(NamedTuple):
+    """One batch, collected by one policy mu.  Axes: time, env, feature.  Observations and rewards are raw."""
+
+    obs: Array
+    next_obs: Array
+    action: Array  # as sampled, before clipping to the environment's bounds
+    reward: Array
+    terminated: Array
+    ended: Array
+    scale: Scale
+    logp: Array  # log mu(a|s)
+    dist: Any  # mu's distribution at every state
+    adv: Array  # A^mu, by the critic of the time
+    ret: Array  # the critic's target, by the critic of the time
+    iteration: Array  # k of mu = pi_k
+
+
+Memory = tuple[Segment, ...]
+"""The set M: oldest first, the batch of pi_k last."""
+
+
+class Sample(NamedTuple):
+    """What an update trains on, flattened to [B]; observations and returns are normalised."""
+
+    obs: Array
+    action: Array
+    logp: Array  # log mu(a|s)
+    centre: Array  # pi_k/mu, exactly 1 where newest
+    weight: Array
+    adv: Array
+    ret: Array
+    newest: Array  # 1 for data of pi_k, 0 for older data
+    dist_k: Any  # pi_k's distribution at every state
+
+
+class Params(NamedTuple):
+    """Parameters of the policy and of the critic."""
+
+    policy: Any
+    value: Any
+
+
+class Net(NamedTuple):
+    """A network pair as functions; algorithms know nothing else of it."""
+
+    init: Callable[[int], Params]
+    policy: Callable[[Any, Array], Any]  # normalised observations [B, ...] -> distribution
+    value: Callable[[Any, Array], Array]  # normalised observations [B, ...] -> [B]
+    family: Family
+
+
+class Learner(NamedTuple):
+    """All that the updates change."""
+
+    params: Params
+    policy_opt: Any
+    value_opt: Any
+    lr_scale: Array  # the adaptive learning rate's factor
+
+
+class OpenEpisode(NamedTuple):
+    """What one environment needs to be brought back to where it is: reset with the seed, replay the actions."""
+
+    started: int  # episodes started so far, this one included
+    actions: np.ndarray  # [t, ...] as sampled, since the reset
+    rewards: np.ndarray  # [t] raw, since the reset
+    obs: np.ndarray  # the last observation, for comparison after a replay
+
+
+class State(NamedTuple):
+    """All that defines the future of a run between two iterations, besides its spec."""
+
+    learner: Learner
+    obs_moments: Moments
+    return_moments: Moments
+    memory: Memory
+    episodes: tuple[OpenEpisode, ...]
+    batches: int  # collected so far, no-op batches included
+    iteration: int
+    steps: int  # environment steps used for training
+
+
+class Draw(NamedTuple):
+    """What an iteration trains on: batches (the newest first), a weight for each, and the clip range."""
+
+    segments: tuple[Segment, ...]
+    weights: tuple[float, ...]
+    clip_eps: float
+
+
+class Problem(NamedTuple):
+    """What ``improve`` is given: the policy as it is, the data, and the order in which to visit it."""
+
+    common: Common
+    net: Net
+    policy: Any
+    opt: Any
+    sample: Sample
+    order: Array  # [epochs, B] permutations of the samples
+    lr: Array
+    clip_eps: Array
+
+
+class Improved(NamedTuple):
+    """What ``improve`` returns: the new policy, how many epochs it took, and what to log of it."""
+
+    policy: Any
+    opt: Any
+    epochs: Array
+    tv: Array
+    report: dict[str, Array]
+
+
+class Algorithm(NamedTuple):
+    """One member of the family: its settings and its steps, in the order of an iteration."""
+
+    name: str
+    title: str
+    config: type
+    common: dict[str, Any]  # shared settings for which this algorithm's paper has another value
+    draw: Callable[[Any, Memory, np.random.Generator], Draw]
+    label: Callable[..., tuple[Array, Array]]  # (reward, V, V', terminated, ended, ratio, gamma, lam) -> A, R
+    relabel: Callable[[Any], bool]  # are drawn batches labelled anew with pi_k and its critic?
+    improve: Callable[[Any, Problem], Improved]
+    value_on_old: Callable[[Any], bool]  # does the critic train on older batches too?
+    adapt: Callable[[Any, Array, Array, Array], Array]  # (config, lr_scale, tv, clip_eps) -> lr_scale
+    keep: Callable[[Any, Memory, list[float]], Memory]  # given KL(mu || pi_{k+1}) of every batch
+
+
+def setting(default: Any, text: str) -> Any:
+    """A field of a settings class: its default and its line of help."""
+    return field(default=default, metadata={"help": text})
+
+
+def require(ok: bool, sentence: str) -> None:
+    """Refuse a setting with a sentence that names the value and the rule."""
+    if not ok:
+        raise ValueError(sentence)
+
+
+@dataclass(frozen=True)
+class Common:
+    """Settings that all algorithms share."""
+
+    gamma: float = setting(0.995, "Discount per step.")
+    lam: float = setting(0.97, "Lambda of the advantage estimator.")
+    epochs: int = setting(10, "Passes over the data per update.")
+    minibatches: int = setting(32, "Gradient steps per pass.")
+    lr: float = setting(3e-4, "Learning rate of Adam, policy and critic.")
+    anneal_lr: bool = setting(False, "Lower the learning rate linearly to 0 over the run.")
+    adam_eps: float = setting(1e-7, "Adam's epsilon.")
+    max_grad_norm: float = setting(0.5, "Bound on the global norm of the policy's gradient; 0 for none.")
+    entropy_coef: float = setting(0.0, "Weight of the entropy bonus.")
+    hidden: tuple[int, ...] = setting((64, 64), "Widths of the hidden layers, policy and critic alike.")
+    log_std: float = setting(0.0, "Initial log standard deviation of a Gaussian policy.")
+    envs: int = setting(1, "Environments stepped side by side; a batch is split among them.")
+    reset_each_batch: bool = setting(False, "Start every batch with a reset instead of continuing the episodes.")
+    noop_steps: int = setting(2048, "Steps taken before training to initialise the normaliser; not counted.")
+    normalise_obs: bool = setting(True, "Normalise observations by running mean and standard deviation.")
+    normalise_reward: bool = setting(True, "Divide rewards by the running standard deviation of the return.")
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        require(0 <= self.gamma < 1, f"gamma is {self.gamma}, but must be in [0, 1)")
+        require(0 <= self.lam <= 1, f"lam is {self.lam}, but must be in [0, 1]")
+        for name in ("epochs", "minibatches", "envs"):
+            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}, but must be at least 1")
+        for name in ("lr", "adam_eps"):
+            require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}, but must be above 0")
+        for name in ("max_grad_norm", "entropy_coef", "noop_steps"):
+            require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}, but must be 0 or more")
+        require(all(w >= 1 for w in self.hidden), f"hidden is {self.hidden}, but every width must be at least 1")
+
+
+def help_texts(settings: type) -> dict[str, str]:
+    """The line of text of every field of a settings class."""
+    return {f.name: f.metadata["help"] for f in fields(settings)}
