@@ -75,14 +75,18 @@ def plan(setup: Setup) -> Plan:
     )
 
 
-def initial_state(setup: Setup, buffers: Buffers) -> State:
-    """Before the first step."""
+def initial_learner(setup: Setup) -> Learner:
+    """Parameters and optimisers before the first update."""
     params = network(setup.common, setup.spaces).init(seed_for(setup.seed, Purpose.NETWORK))
-    learner = Learner(
-        params, adam_init(setup.common, params.policy), adam_init(setup.common, params.value), jnp.ones(())
-    )
-    episodes = (no_episode(buffers),) * setup.common.envs
-    return State(learner, no_data((setup.spaces.obs_size,)), no_data(()), (), episodes, 0, 0, 0)
+    policy_opt, value_opt = (adam_init(setup.common, group) for group in params)
+    return Learner(params, policy_opt, value_opt, jnp.ones(()))
+
+
+def initial_state(setup: Setup) -> State:
+    """Before the first step."""
+    size = setup.spaces.obs_size
+    episodes = (no_episode(plan(setup)),) * setup.common.envs
+    return State(initial_learner(setup), no_data((size,)), no_data(()), (), episodes, 0, 0, 0)
 
 
 def train(setup: Setup, state: State, pool: Pool) -> Iterator[Iteration]:

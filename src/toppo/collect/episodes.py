@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppo.collect.worker import Buffers
+from toppo.collect.worker import Buffers, Plan
 from toppo.types import OpenEpisode
 
 
@@ -16,9 +16,10 @@ class Finished(NamedTuple):
     rewards: np.ndarray  # all of its rewards, earlier batches included
 
 
-def no_episode(buffers: Buffers) -> OpenEpisode:
+def no_episode(plan: Plan) -> OpenEpisode:
     """An environment before its first reset."""
-    return OpenEpisode(0, buffers.action[:0, 0].copy(), np.zeros(0), buffers.obs[0, 0] * 0)
+    actions = np.zeros(0, np.int32) if plan.discrete else np.zeros((0, plan.action_size), np.float32)
+    return OpenEpisode(0, actions, np.zeros(0), np.zeros(plan.obs_size, np.float32))
 
 
 def advance(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from toppo.envs.make import Env, EnvSource, make, strip
-from toppo.envs.spaces import action_to_env
+from toppo.envs.spaces import action_to_env, describe
 from toppo.errors import EnvironmentFault
 
 
@@ -18,7 +18,7 @@ class Environment:
         """Strip the checking wrappers; ``name`` stands in messages."""
         self.name = name
         self.env, self._limit = strip(env)
-        self._to_env: Callable[[np.ndarray], Any] = action_to_env(env.action_space)
+        self._to_env: Callable[[np.ndarray], Any] = action_to_env(describe(env))
         self._step = self.env.step
         self._t = 0
 

@@ -95,3 +95,8 @@ def kind_of(source: EnvSource) -> str:
     """``mujoco`` for Gymnasium's own MuJoCo tasks, otherwise ``other``."""
     entry = gym.registry[source].entry_point if isinstance(source, str) and source in gym.registry else None
     return "mujoco" if isinstance(entry, str) and entry.startswith("gymnasium.envs.mujoco") else "other"
+
+
+def is_registered(env_id: str) -> bool:
+    """Can Gymnasium make this id without importing anything that the id names?"""
+    return ":" not in env_id and env_id in gym.registry

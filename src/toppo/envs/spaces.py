@@ -1,4 +1,4 @@
-"""What the learner needs to know of an environment's spaces."""
+"""What the learner needs to know of an environment's spaces, as plain data that fits into a JSON file."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,49 +10,57 @@ from toppo.errors import ToppoError
 
 
 class Spaces(NamedTuple):
-    """Sizes of the flattened observation and of the action; ``discrete`` actions are whole numbers below the size."""
+    """Observation and action as the policy sees them, and how its actions become the environment's."""
 
-    obs_size: int
-    action_size: int
+    obs_shape: tuple[int, ...]
+    action_size: int  # dimensions of a Box, or number of discrete actions
     discrete: bool
+    action_shape: tuple[int, ...]
+    action_dtype: str
+    low: tuple[float, ...]  # bounds of a Box, flat; empty if discrete
+    high: tuple[float, ...]
+    start: int  # of a discrete space
     episode_limit: int | None
+
+    @property
+    def obs_size(self) -> int:
+        """Entries of the flattened observation."""
+        return int(np.prod(self.obs_shape))
 
 
 def describe(env: "gym.Env[Any, Any]") -> Spaces:
-    """Sizes of the spaces, or one sentence that says why this environment cannot be used."""
+    """The environment's spaces, or one sentence that says why it cannot be used."""
     obs, action = env.observation_space, env.action_space
     if not isinstance(obs, gym.spaces.Box) or not np.issubdtype(obs.dtype, np.number):
         raise ToppoError(f"the observation space is {obs}, but must be a Box of numbers")
-    obs_size = int(np.prod(obs.shape))
-    if obs_size == 0:
+    if 0 in obs.shape:
         raise ToppoError(f"the observation space is {obs}, which has no entries")
     limit = getattr(env.spec, "max_episode_steps", None)
     if isinstance(action, gym.spaces.Discrete):
-        return Spaces(obs_size, int(action.n), True, limit)
+        return Spaces(obs.shape, int(action.n), True, (), "int64", (), (), int(action.start), limit)
     if not isinstance(action, gym.spaces.Box) or not np.issubdtype(action.dtype, np.floating):
         raise ToppoError(f"the action space is {action}, but must be a Box of floats or Discrete")
-    size = int(np.prod(action.shape))
-    if size == 0 or np.any(action.low >= action.high):
+    if 0 in action.shape or np.any(action.low >= action.high):
         raise ToppoError(f"the action space is {action}, but every dimension needs low < high")
-    return Spaces(obs_size, size, False, limit)
+    low, high = (tuple(float(x) for x in bound.ravel()) for bound in (action.low, action.high))
+    return Spaces(obs.shape, len(low), False, action.shape, str(action.dtype), low, high, 0, limit)
 
 
-def action_to_env(space: "gym.Space[Any]") -> Callable[[np.ndarray], Any]:
+def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
     """The map from the policy's action to the environment's.
 
     Box: clip to [-1, 1]^d and rescale to the bounds (unbounded dimensions pass unchanged).  Discrete: add the start.
     """
-    if isinstance(space, gym.spaces.Discrete):
-        start = int(space.start)
-        return lambda action: int(action) + start
-    assert isinstance(space, gym.spaces.Box)
-    shape, dtype = space.shape, space.dtype
-    bounded = np.isfinite(space.low) & np.isfinite(space.high)
-    low = np.where(bounded, -1.0, -np.inf).ravel().astype(np.float32)
+    if spaces.discrete:
+        return lambda action: int(action) + spaces.start
+    env_low, env_high = np.array(spaces.low), np.array(spaces.high)
+    bounded = np.isfinite(env_low) & np.isfinite(env_high)
+    low = np.where(bounded, -1.0, -np.inf).astype(np.float32)
     high = -low
     with np.errstate(invalid="ignore"):
-        factor = np.where(bounded, (space.high - space.low) / 2, 1.0).ravel().astype(np.float32)
-        shift = np.where(bounded, (space.high + space.low) / 2, 0.0).ravel().astype(np.float32)
+        factor = np.where(bounded, (env_high - env_low) / 2, 1.0).astype(np.float32)
+        shift = np.where(bounded, (env_high + env_low) / 2, 0.0).astype(np.float32)
+    shape, dtype = spaces.action_shape, np.dtype(spaces.action_dtype)
     if np.all(factor == 1) and np.all(shift == 0) and len(shape) == 1 and dtype == np.float32:
         return lambda action: np.minimum(np.maximum(action, low), high)
 
@@ -60,3 +68,9 @@ def action_to_env(space: "gym.Space[Any]") -> Callable[[np.ndarray], Any]:
         return (np.minimum(np.maximum(action, low), high) * factor + shift).astype(dtype).reshape(shape)
 
     return rescale
+
+
+def spaces_from_json(data: Any) -> Spaces:
+    """The Spaces that a checkpoint's JSON holds."""
+    values = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+    return Spaces(**values)

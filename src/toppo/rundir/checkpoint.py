@@ -46,7 +46,7 @@ def write_checkpoint(target: Path, arrays: Mapping[str, np.ndarray], facts: Mapp
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
-        payload = save({name: np.ascontiguousarray(a) for name, a in sorted(arrays.items())})
+        payload = save({name: np.asarray(a, order="C") for name, a in sorted(arrays.items())})
         manifest = {
             "schema": SCHEMA,
             "facts": facts,

@@ -1,7 +1,9 @@
 """Versions of everything that can change a run's numbers."""
 
 import platform
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 PACKAGES = ("toppo", "jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco", "ale-py")
 
@@ -15,3 +17,10 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def differences(recorded: Mapping[str, Any]) -> list[str]:
+    """What is installed in another version than was recorded, as ``name recorded -> now``."""
+    now = versions()
+    names = [*PACKAGES, "machine"]
+    return [f"{n} {recorded.get(n)} -> {now.get(n)}" for n in names if recorded.get(n) != now.get(n)]

@@ -1,0 +1,138 @@
+"""The Python API: ``ToPPO("HalfCheetah-v5").learn(1_000_000)``."""
+
+from collections.abc import Callable
+from os import cpu_count
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from toppo import runs
+from toppo.collect.act import mlp_actor, noise_for
+from toppo.collect.pool import open_pool
+from toppo.device import prepare
+from toppo.envs import EnvSource, Spaces, open_environment
+from toppo.envs.spaces import action_to_env, spaces_from_json
+from toppo.errors import ToppoError
+from toppo.evaluate import play, policy_of
+from toppo.presets import spec_for
+from toppo.rundir.checkpoint import read_checkpoint, write_checkpoint
+from toppo.rundir.layout import Layout
+from toppo.snapshot import state_from_arrays, state_to_arrays
+from toppo.spec import Spec, algorithm, from_json, to_json
+from toppo.streams import Purpose, stream
+from toppo.train import Iteration, Setup, initial_state, plan, train
+from toppo.types import State
+
+Callback = Callable[[Iteration], bool | None]
+
+
+class Agent:
+    """A policy, its critic, its normaliser and its memory, with the environment it learns in."""
+
+    def __init__(self, spec: Spec, source: EnvSource | None, setup: Setup, state: State) -> None:
+        """Use the class methods, or one of the named algorithms such as ``toppo.ToPPO``."""
+        self.spec, self.source, self.setup, self.state = spec, source, setup, state
+        self._rng = stream(spec.seed, Purpose.EVALUATION)
+
+    @property
+    def spaces(self) -> Spaces:
+        """What the agent knows of its environment's spaces."""
+        return self.setup.spaces
+
+    @property
+    def num_timesteps(self) -> int:
+        """Environment steps used for training so far."""
+        return self.state.steps
+
+    def learn(self, total_timesteps: int, callback: Callback | None = None, workers: int | None = None) -> Self:
+        """Train for so many further steps; a callback that returns False ends the training."""
+        if self.source is None:
+            raise ToppoError("this agent has no environment to learn in: load it with env=...")
+        prepare()
+        setup = self.setup._replace(steps=self.state.steps + total_timesteps)
+        pool = open_pool(plan(setup), self.source, default_workers(self.spec) if workers is None else workers)
+        try:
+            if self.state.batches:
+                pool.restore(self.state.episodes)
+            for iteration in train(setup, self.state, pool):
+                self.state = iteration.state
+                if callback is not None and callback(iteration) is False:
+                    break
+        finally:
+            pool.close()
+        return self
+
+    def predict(
+        self,
+        observation: np.ndarray,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, Any]:
+        """Actions for one observation or a batch of them, in the environment's own bounds.
+
+        Follows Stable-Baselines3's convention, so its ``evaluate_policy`` accepts the agent.
+        """
+        policy = policy_of(self.state, self.spaces)
+        actor = mlp_actor(policy.shift, policy.factor, policy.weights)
+        observation = np.asarray(observation)
+        single = observation.shape == self.spaces.obs_shape
+        if not single and observation.shape[1:] != self.spaces.obs_shape:
+            raise ValueError(f"observation has shape {observation.shape}, but must have {self.spaces.obs_shape}")
+        rows = observation.reshape(-1, self.spaces.obs_size)
+        noise = noise_for(self._rng, len(rows), self.spaces.action_size, self.spaces.discrete) * (not deterministic)
+        to_env = action_to_env(self.spaces)
+        actions = np.stack([np.asarray(to_env(actor(row, z))) for row, z in zip(rows, noise, strict=True)])
+        return (actions[0] if single else actions), state
+
+    def evaluate(self, episodes: int = 10, deterministic: bool = True, env: EnvSource | None = None) -> list[float]:
+        """Undiscounted returns of whole episodes with the frozen normaliser."""
+        source = env if env is not None else self.source
+        if source is None:
+            raise ToppoError("this agent has no environment to play in: give env=...")
+        world = open_environment(source, 0)
+        results = play(policy_of(self.state, self.spaces), world, episodes, self.spec.seed, deterministic)
+        return [ret for ret, _ in results]
+
+    def save(self, path: str | Path) -> None:
+        """Write everything the agent is into a directory: it can be loaded to act or to learn on."""
+        arrays, counters = state_to_arrays(self.state)
+        facts = {"spec": to_json(self.spec), "spaces": self.spaces._asdict(), "state": counters}
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and not (target / "manifest.json").is_file():
+            raise ToppoError(f"{target} exists and is not a saved agent: choose another name")
+        write_checkpoint(target, arrays, facts)
+
+
+def create(algo: str, env: EnvSource, seed: int = 0, **settings: Any) -> Agent:
+    """A new agent of an algorithm, with any of its settings by name."""
+    name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+    spec = spec_for(name, algo, 1, seed, **settings)
+    setup = runs.setup_for(spec, env)
+    return Agent(spec, env, setup, initial_state(setup))
+
+
+def load(path: str | Path, env: EnvSource | None = None) -> Agent:
+    """An agent from what ``Agent.save`` wrote, or from the newest checkpoint of a run directory.
+
+    Nothing in the files is executed.  The environment is made only if its id is registered or ``env`` is given.
+    """
+    root = Path(path)
+    checkpoint = runs.load(root)[1] if Layout(root).spec.is_file() else read_checkpoint(root)
+    facts = checkpoint.facts
+    spec, spaces = from_json(facts.get("spec")), spaces_from_json(facts.get("spaces"))
+    setup = Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.steps, spec.seed)
+    state = state_from_arrays(setup, checkpoint.arrays, facts["state"])
+    if env is None:
+        try:
+            env = runs.source_of(spec)
+        except ToppoError:
+            env = None
+    return Agent(spec, env, setup, state)
+
+
+def default_workers(spec: Spec) -> int:
+    """One process per environment, as far as there are cores."""
+    return min(spec.common.envs, cpu_count() or 1)

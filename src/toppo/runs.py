@@ -1,0 +1,231 @@
+"""One run: joins the training loop and the run directory.  Start, resume, load, evaluate."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from toppo.collect.pool import open_pool
+from toppo.device import prepare
+from toppo.envs import EnvSource, describe, make
+from toppo.envs.make import is_registered
+from toppo.errors import CANNOT_CREATE, NO_INPUT, ToppoError
+from toppo.interrupt import Interrupted, StopRequest, stop_request
+from toppo.rundir.checkpoint import Checkpoint, CheckpointError, add_checkpoint, newest_checkpoint
+from toppo.rundir.layout import Layout, read_json, write_json
+from toppo.rundir.lock import exclusive
+from toppo.rundir.log import JsonLines
+from toppo.rundir.scalars import Scalars
+from toppo.rundir.versions import differences, versions
+from toppo.snapshot import state_from_arrays, state_to_arrays
+from toppo.spec import Spec, algorithm, from_json, to_json
+from toppo.train import Iteration, Setup, initial_state, plan, train
+from toppo.types import State
+
+STATUS_SCHEMA = 1
+
+
+class Options(NamedTuple):
+    """How a run is carried out; nothing here changes its numbers."""
+
+    workers: int
+    checkpoint_every: int = 50_000  # steps
+    tensorboard: bool = True
+
+
+class Progress(NamedTuple):
+    """What an onlooker is told after every iteration."""
+
+    spec: Spec
+    iteration: Iteration
+    seconds: float  # since this process began to train
+    first_step: int  # where this process began
+
+
+Observer = Callable[[Progress], None]
+
+
+def setup_for(spec: Spec, source: EnvSource) -> Setup:
+    """The fixed parts of a run, after looking at its environment."""
+    env = make(source)
+    try:
+        spaces = describe(env)
+    finally:
+        if env is not source:
+            env.close()
+    limit, per_env = spaces.episode_limit, spec.config.n // spec.common.envs
+    if spec.common.reset_each_batch and (limit is None or per_env < limit):
+        raise ToppoError(
+            f"reset_each_batch needs whole episodes in a batch, but n / envs is {per_env} and an episode of {spec.env} "
+            f"may last {limit or 'for ever'}: use --no-reset-each-batch, fewer --envs or a larger --n"
+        )
+    return Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.steps, spec.seed)
+
+
+def start(spec: Spec, source: EnvSource, root: Path, options: Options, observe: Observer) -> State:
+    """Train a new run in a new directory."""
+    setup = setup_for(spec, source)
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise ToppoError(
+            f"{root} exists already: continue it with `toppo resume {root}` or choose another --out", CANNOT_CREATE
+        )
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToppoError(f"{root} cannot be created: {error.strerror}", CANNOT_CREATE) from error
+    layout = Layout(root)
+    with exclusive(layout.lock):
+        write_json(layout.versions, {"schema": STATUS_SCHEMA, **versions()})
+        write_json(layout.spec, to_json(spec))
+        return _train(spec, setup, source, layout, None, options, observe)
+
+
+def resume(
+    root: Path, source: EnvSource | None, options: Options, observe: Observer, allow_drift: bool = False
+) -> State:
+    """Continue a run to the same bytes as if it had never stopped."""
+    layout = Layout(root)
+    spec = from_json(read_json(layout.spec))
+    drift = differences(read_json(layout.versions))
+    if drift and not allow_drift:
+        raise ToppoError(
+            f"{root} was started with other versions ({', '.join(drift)}), so it would not continue to the same numbers: "
+            "install those, or continue all the same with --allow-drift"
+        )
+    source = source if source is not None else source_of(spec)
+    setup = setup_for(spec, source)
+    with exclusive(layout.lock):
+        try:
+            checkpoint, damaged = newest_checkpoint(layout.checkpoints)
+        except CheckpointError as error:
+            if error.code != NO_INPUT:
+                raise
+            checkpoint, damaged = None, []
+        for sentence in damaged:
+            print(f"warning: {sentence}; the checkpoint before it is used", flush=True)
+        return _train(spec, setup, source, layout, checkpoint, options, observe)
+
+
+def load(root: Path) -> tuple[Spec, Checkpoint]:
+    """The spec and the newest checkpoint of a run."""
+    layout = Layout(root)
+    spec = from_json(read_json(layout.spec))
+    return spec, newest_checkpoint(layout.checkpoints)[0]
+
+
+def source_of(spec: Spec) -> str:
+    """The environment id of a spec that came from a file: only ids that are registered already are made."""
+    if not is_registered(spec.env):
+        raise ToppoError(
+            f"the run's environment {spec.env!r} is not registered with Gymnasium here; "
+            "if you trust it, name it yourself with --env"
+        )
+    return spec.env
+
+
+class _Logs:
+    """The open logs of a run."""
+
+    def __init__(self, layout: Layout, offsets: dict[str, int] | None, steps: int, tensorboard: bool) -> None:
+        paths = {"metrics": layout.metrics, "episodes": layout.episodes, "timing": layout.timing}
+        if offsets is None:
+            for path in paths.values():
+                path.unlink(missing_ok=True)
+        self.files = {name: JsonLines(path, offsets[name] if offsets else None) for name, path in paths.items()}
+        self.scalars = Scalars(layout.tensorboard, steps) if tensorboard else None
+
+    def write(self, iteration: Iteration, fps: float) -> None:
+        self.files["metrics"].append(iteration.metrics)
+        for e in iteration.episodes:
+            self.files["episodes"].append({"step": e.step, "env": e.env, "return": e.ret, "length": e.length})
+        seconds = {f"time/{name}": round(s, 6) for name, s in iteration.seconds.items()}
+        timing = {"time/total_timesteps": iteration.state.steps, "time/fps": round(fps, 1), **seconds}
+        self.files["timing"].append(timing)
+        if self.scalars:
+            self.scalars.add({**iteration.metrics, **timing}, iteration.state.steps)
+
+    def offsets(self) -> dict[str, int]:
+        return {name: file.offset() for name, file in self.files.items()}
+
+    def close(self) -> None:
+        for file in self.files.values():
+            file.close()
+        if self.scalars:
+            self.scalars.close()
+
+
+def _train(
+    spec: Spec,
+    setup: Setup,
+    source: EnvSource,
+    layout: Layout,
+    checkpoint: Checkpoint | None,
+    options: Options,
+    observe: Observer,
+) -> State:
+    prepare()
+    facts = checkpoint.facts if checkpoint else None
+    state = state_from_arrays(setup, checkpoint.arrays, facts["state"]) if checkpoint else initial_state(setup)
+    exact = facts["exact"] if facts else True
+    pool = open_pool(plan(setup), source, options.workers)
+    logs = _Logs(layout, facts["offsets"] if facts else None, state.steps, options.tensorboard)
+    try:
+        if checkpoint and not pool.restore(state.episodes):
+            exact = False
+            print("warning: an environment did not replay to where it was: resumed, not bit-exact", flush=True)
+        with stop_request() as request:
+            job = _Job(spec, layout, options, logs, exact, request)
+            return job.run(setup, state, pool, observe)
+    finally:
+        pool.close()
+        logs.close()
+
+
+class _Job:
+    """The life of a run in this process."""
+
+    def __init__(
+        self, spec: Spec, layout: Layout, options: Options, logs: _Logs, exact: bool, request: StopRequest
+    ) -> None:
+        self.spec, self.layout, self.options, self.logs = spec, layout, options, logs
+        self.exact, self.request = exact, request
+
+    def run(self, setup: Setup, state: State, pool: Any, observe: Observer) -> State:
+        first, began, saved = state.steps, time.perf_counter(), state.steps
+        self._status("running", state.steps)
+        try:
+            for iteration in train(setup, state, pool):
+                state = iteration.state
+                seconds = time.perf_counter() - began
+                self.logs.write(iteration, (state.steps - first) / seconds)
+                observe(Progress(self.spec, iteration, seconds, first))
+                last = state.steps >= setup.steps
+                due = state.steps // self.options.checkpoint_every > saved // self.options.checkpoint_every
+                if last or due or self.request.signal is not None:
+                    self._save(setup, state)
+                    saved = state.steps
+                if self.request.signal is not None and not last:
+                    self._status("stopped", state.steps)
+                    raise Interrupted(self.request.signal)
+        except ToppoError as error:
+            self._status("failed", state.steps, str(error))
+            raise
+        self._status("finished", state.steps)
+        return state
+
+    def _save(self, setup: Setup, state: State) -> None:
+        arrays, counters = state_to_arrays(state)
+        facts = {
+            "spec": to_json(self.spec),
+            "spaces": setup.spaces._asdict(),
+            "state": counters,
+            "offsets": self.logs.offsets(),
+            "exact": self.exact,
+        }
+        add_checkpoint(self.layout.checkpoints, state.steps, arrays, facts)
+
+    def _status(self, state: str, steps: int, message: str = "") -> None:
+        write_json(
+            self.layout.status,
+            {"schema": STATUS_SCHEMA, "state": state, "steps": steps, "exact": self.exact, "message": message},
+        )
