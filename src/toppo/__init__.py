@@ -8,8 +8,16 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_AGENTS = {"ToPPO": "toppo", "PPO": "ppo"}
-__all__ = ["Agent", "PPO", "ToPPO", "load"]
+_AGENTS = {
+    "ToPPO": "toppo",
+    "PPO": "ppo",
+    "TRPO": "trpo",
+    "GePPO": "geppo",
+    "OffPolicyTRPO": "otrpo",
+    "OffPolicyPPO": "oppo",
+    "DISC": "disc",
+}
+__all__ = ["DISC", "PPO", "TRPO", "Agent", "GePPO", "OffPolicyPPO", "OffPolicyTRPO", "ToPPO", "load"]
 
 
 def __getattr__(name: str) -> Any:

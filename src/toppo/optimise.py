@@ -5,23 +5,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from toppo.maths.advantages import standardise
-from toppo.maths.surrogates import total_variation
-from toppo.types import Common, Improved, Problem, Sample
-
-
-class Ascent(NamedTuple):
-    """Result of ``adam_epochs``: parameters, optimiser, epochs run, and means over the last epoch."""
-
-    params: Any
-    opt: Any
-    epochs: Array
-    objective: Array
-    grad_norm: Array
+from toppo.maths.surrogates import linear, total_variation
+from toppo.maths.trust_region import backtrack, bounded_step, conjugate_gradient, fisher_vector_product
+from toppo.types import Ascent, Common, Improved, Problem, Regression, Sample
 
 
 def adam(common: Common) -> optax.GradientTransformation:
@@ -34,14 +26,18 @@ def adam_init(common: Common, params: Any) -> Any:
     return adam(common).init(ravel_pytree(params)[0])
 
 
-def minibatches(order: Array, count: int) -> Array:
-    """Cut a permutation [B] into ``count`` equal parts; a smaller remainder is dropped.  -> [count, B // count]"""
-    size = order.shape[0] // count
-    return order[: size * count].reshape(count, size)
+def permutations(common: Common, size: int, rng: np.random.Generator) -> np.ndarray:
+    """A permutation of ``size`` samples per epoch, cut into equal minibatches; a smaller remainder is dropped.
+
+    -> [epochs, minibatches, size // minibatches]
+    """
+    rows = rng.permuted(np.tile(np.arange(size, dtype=np.int32), (common.epochs, 1)), axis=1)
+    part = size // common.minibatches
+    return rows[:, : part * common.minibatches].reshape(common.epochs, common.minibatches, part)
 
 
 def adam_epochs(
-    objective: Callable[[Any, Any], Array],
+    objective: Callable[[Any, Any], tuple[Array, Any]],
     params: Any,
     opt: Any,
     data: Any,
@@ -53,67 +49,79 @@ def adam_epochs(
 ) -> Ascent:
     """Epochs of minibatch ascent on ``objective(params, minibatch)`` while ``go_on(params, epochs_run)`` holds.
 
-    ``data`` has leaves [B, ...]; ``order`` [epochs, B] holds a permutation per epoch.
+    The objective gives its value and anything else worth a mean over all steps.  ``data`` has leaves [B, ...]; ``order``
+    [epochs, minibatches, size] holds indices into them.
     """
     # One flat vector makes Adam a single fused loop: a quarter off the time of an update with small networks.
     theta, unravel = ravel_pytree(params)
-    gradient = jax.value_and_grad(lambda flat, batch: objective(unravel(flat), batch))
+    gradient = jax.value_and_grad(lambda flat, batch: objective(unravel(flat), batch), has_aux=True)
 
-    def step(carry: tuple[Array, Any], batch: Any) -> tuple[tuple[Array, Any], tuple[Array, Array]]:
+    def step(carry: tuple[Array, Any], batch: Any) -> tuple[tuple[Array, Any], tuple[Array, Array, Any]]:
         theta, opt = carry
-        value, grad = gradient(theta, batch)
+        (value, extra), grad = gradient(theta, batch)
         norm = jnp.sqrt(jnp.vdot(grad, grad))
         if max_grad_norm > 0:
             grad = grad * jnp.minimum(1.0, max_grad_norm / (norm + 1e-12))
         direction, opt = adam(common).update(grad, opt)
-        return (theta + lr * direction, opt), (value, norm)
+        return (theta + lr * direction, opt), (value, norm, extra)
 
-    def epoch(carry: tuple[Array, Any, Array, Array, Array]) -> tuple[Array, Any, Array, Array, Array]:
-        theta, opt, done, _, _ = carry
-        parts = minibatches(order[done], common.minibatches)
-        shuffled = jax.tree.map(lambda x: x[parts], data)
-        (theta, opt), (values, norms) = jax.lax.scan(step, (theta, opt), shuffled)
-        return theta, opt, done + 1, values.mean(), norms.mean()
+    def epoch(done: Ascent) -> Ascent:
+        batches = jax.tree.map(lambda x: x[order[done.epochs]], data)
+        (theta, opt), (values, norms, extras) = jax.lax.scan(step, (done.params, done.opt), batches)
+        extra = jax.tree.map(lambda mean, x: mean + (x.mean() - mean) / (done.epochs + 1), done.extra, extras)
+        return Ascent(theta, opt, done.epochs + 1, values.mean(), norms.mean(), extra)
 
-    def again(carry: tuple[Array, Any, Array, Array, Array]) -> Array:
-        theta, _, done, _, _ = carry
-        return (done < order.shape[0]) & ((done == 0) | go_on(unravel(theta), done))
+    def again(done: Ascent) -> Array:
+        return (done.epochs < len(order)) & ((done.epochs == 0) | go_on(unravel(done.params), done.epochs))
 
     zero = jnp.zeros((), theta.dtype)
-    theta, opt, done, value, norm = jax.lax.while_loop(again, epoch, (theta, opt, jnp.asarray(0), zero, zero))
-    return Ascent(unravel(theta), opt, done, value, norm)
+    extra = jax.eval_shape(lambda: objective(params, jax.tree.map(lambda x: x[order[0, 0]], data))[1])
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), extra)
+    done = jax.lax.while_loop(again, epoch, Ascent(theta, opt, jnp.asarray(0), zero, zero, nothing))
+    return done._replace(params=unravel(done.params))
 
 
-def measure(problem: Problem, policy: Any) -> tuple[Array, dict[str, Array]]:
-    """How far ``policy`` is from pi_k on the active data: total variation, and what to log."""
+def measure(problem: Problem, policy: Any) -> tuple[Array, dict[str, Array], Array]:
+    """How far ``policy`` is from pi_k on the active data: total variation, what to log, and pi/mu."""
     sample, net = problem.sample, problem.net
     dist = net.policy(policy, sample.obs)
     ratio = jnp.exp(net.family.log_prob(dist, sample.action) - sample.logp)
     tv = total_variation(ratio, sample.centre, sample.weight)
+    report = {
+        "train/approx_kl": jnp.mean(sample.weight * net.family.kl(sample.dist_k, dist)),
+        "train/entropy_loss": -jnp.mean(sample.weight * net.family.entropy(dist)),
+        "train/std": jnp.mean(sample.weight * net.family.std(dist)),
+    }
+    return tv, report, ratio
+
+
+def clip_fractions(problem: Problem, ratio: Array) -> dict[str, Array]:
+    """The part of the newest and of the older samples whose ratio ended outside the clip range."""
+    sample = problem.sample
     outside = jnp.abs(ratio - sample.centre) > problem.clip_eps
-    old = 1.0 - sample.newest
-    return tv, {
-        "train/approx_kl": net.family.kl(sample.dist_k, dist).mean(),
+    old = (1.0 - sample.newest) * (sample.weight > 0)
+    return {
         "train/clip_fraction": (outside * sample.newest).sum() / sample.newest.sum(),
         "train/clip_fraction_old": (outside * old).sum() / jnp.maximum(old.sum(), 1.0),
-        "train/entropy_loss": -net.family.entropy(dist).mean(),
-        "train/std": net.family.std(dist).mean(),
     }
 
 
-def adam_improve(problem: Problem, surrogate: Callable[[Sample, Array], Array], early_stop: bool) -> Improved:
-    """Adam epochs on the mean of ``surrogate(sample, ratio)`` with standardised advantages (1.6 of the paper's code).
+def adam_improve(
+    problem: Problem, surrogate: Callable[[Sample, Array], Array], early_stop: bool, adapt: bool
+) -> Improved:
+    """Adam epochs on the mean of ``surrogate(sample, ratio)`` with advantages standardised per minibatch.
 
-    ``early_stop`` ends the epochs once the total variation from pi_k exceeds clip_eps / 2.
+    ``early_stop`` ends the epochs once the total variation from pi_k exceeds clip_eps / 2; ``adapt`` lets it move the
+    learning rate's factor.
     """
     net, common = problem.net, problem.common
 
-    def objective(policy: Any, batch: Sample) -> Array:
+    def objective(policy: Any, batch: Sample) -> tuple[Array, tuple[()]]:
         dist = net.policy(policy, batch.obs)
         ratio = jnp.exp(net.family.log_prob(dist, batch.action) - batch.logp)
         batch = batch._replace(adv=standardise(batch.adv, batch.centre * batch.weight))
         bonus = common.entropy_coef * net.family.entropy(dist).mean() if common.entropy_coef else 0.0
-        return jnp.mean(batch.weight * surrogate(batch, ratio)) + bonus
+        return jnp.mean(batch.weight * surrogate(batch, ratio)) + bonus, ()
 
     def inside(policy: Any, _: Array) -> Array:
         return measure(problem, policy)[0] <= problem.clip_eps / 2
@@ -122,19 +130,100 @@ def adam_improve(problem: Problem, surrogate: Callable[[Sample, Array], Array], 
         objective,
         problem.policy,
         problem.opt,
-        problem.sample,
+        problem.sample._replace(dist_k=None, dist_mu=None),
         problem.order,
-        problem.lr,
+        problem.lr * problem.lr_scale,
         common,
-        inside if early_stop else lambda policy, epochs: jnp.asarray(True),
+        inside if early_stop else always,
         common.max_grad_norm,
     )
-    tv, report = measure(problem, done.params)
+    tv, report, ratio = measure(problem, done.params)
     report |= {"train/policy_gradient_loss": -done.objective, "train/grad_norm_policy": done.grad_norm}
-    return Improved(done.params, done.opt, done.epochs, tv, report)
+    lr_scale = adapt_lr(problem.lr_scale, tv, problem.clip_eps) if adapt else problem.lr_scale
+    return Improved(done.params, done.opt, lr_scale, done.epochs, tv, report | clip_fractions(problem, ratio))
+
+
+def always(params: Any, epochs: Array) -> Array:
+    """Go on with the epochs, whatever happens."""
+    return jnp.asarray(True)
 
 
 def adapt_lr(lr_scale: Array, tv: Array, clip_eps: Array) -> Array:
     """Shrink the factor by 1.03 when TV > eps/2, grow it by 1.03 when TV < eps/4."""
     bound = clip_eps / 2
     return jnp.where(tv > bound, lr_scale / 1.03, jnp.where(tv < 0.5 * bound, lr_scale * 1.03, lr_scale))
+
+
+class TrustRegion(NamedTuple):
+    """A bound on the mean KL, and how the step under it is found."""
+
+    delta: float | Array
+    cg_iterations: int = 20
+    damping: float = 0.01
+    slack: float = 1.5
+    shrink: float = 2**-0.5
+    backtracks: int = 10
+
+
+def trust_region_improve(problem: Problem, region: TrustRegion, from_mu: bool = False) -> Improved:
+    """One step to  max mean( w r A )  subject to  mean( w KL(pi_k || pi) ) <= delta,  advantages standardised once.
+
+    With ``from_mu`` the bound is on KL(mu || pi), which is not 0 at pi_k where the data are older.  The step is the
+    natural gradient's, shortened until the KL is at most ``slack`` delta and the surrogate no worse than before.
+    """
+    sample, net, common = problem.sample, problem.net, problem.common
+    theta, unravel = ravel_pytree(problem.policy)
+    adv = standardise(sample.adv, sample.centre * sample.weight)
+
+    def surrogate(theta: Array) -> Array:
+        dist = net.policy(unravel(theta), sample.obs)
+        ratio = jnp.exp(net.family.log_prob(dist, sample.action) - sample.logp)
+        bonus = common.entropy_coef * net.family.entropy(dist).mean() if common.entropy_coef else 0.0
+        return jnp.mean(sample.weight * linear(ratio, adv)) + bonus
+
+    def divergence_from(start: Any) -> Callable[[Array], Array]:
+        return lambda theta: jnp.mean(sample.weight * net.family.kl(start, net.policy(unravel(theta), sample.obs)))
+
+    product = fisher_vector_product(divergence_from(sample.dist_k), theta, region.damping)
+    divergence = divergence_from(sample.dist_mu if from_mu else sample.dist_k)
+    before, gradient = jax.value_and_grad(surrogate)(theta)
+    drift = jax.value_and_grad(divergence)(theta) if from_mu else ()
+    step = bounded_step(
+        product, lambda b: conjugate_gradient(product, b, region.cg_iterations), gradient, region.delta, *drift
+    )
+
+    def accept(theta: Array) -> Array:
+        return (divergence(theta) <= region.slack * region.delta) & (surrogate(theta) >= before)
+
+    found = backtrack(accept, theta, step.direction, region.shrink, region.backtracks)
+    policy = unravel(found.theta)
+    tv, report, _ = measure(problem, policy)
+    report |= {
+        "train/accepted": found.accepted.astype(theta.dtype),
+        "train/backtracks": found.tried - 1,
+        "train/divergence": divergence(found.theta),
+        "train/grad_norm_policy": jnp.sqrt(jnp.vdot(gradient, gradient)),
+        "train/policy_gradient_loss": -surrogate(found.theta),
+        "train/radius": step.room,
+        "train/surrogate_gain": surrogate(found.theta) - before,
+    }
+    return Improved(policy, problem.opt, problem.lr_scale, jnp.asarray(common.epochs), tv, report)
+
+
+def least_squares(problem: Regression) -> Ascent:
+    """The critic after the same epochs as the policy: ascent on -0.5 mean( w (R - V)^2 )."""
+    sample, net = problem.sample, problem.net
+
+    def objective(critic: Any, batch: tuple[Array, Array, Array]) -> tuple[Array, tuple[()]]:
+        obs, ret, weight = batch
+        return -0.5 * jnp.mean(weight * jnp.square(ret - net.value(critic, obs))), ()
+
+    return regress_on(problem, objective, (sample.obs, sample.ret, sample.weight))
+
+
+def regress_on(problem: Regression, objective: Callable[[Any, Any], tuple[Array, Any]], data: Any) -> Ascent:
+    """Minibatch ascent of the critic on ``objective(critic, minibatch of data)``, as many epochs as the policy took."""
+    go_on: Callable[[Any, Array], Array] = lambda _, done: done < problem.epochs  # noqa: E731
+    return adam_epochs(
+        objective, problem.critic, problem.opt, data, problem.order, problem.lr, problem.common, go_on
+    )

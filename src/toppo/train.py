@@ -16,9 +16,21 @@ from toppo.envs import Spaces
 from toppo.errors import LearnerFault
 from toppo.maths.moments import Moments, merge, no_data, standard_deviation
 from toppo.nets import acting_weights, categorical_net, gaussian_net
-from toppo.optimise import Ascent, adam_init
+from toppo.optimise import adam_init
 from toppo.streams import Purpose, seed_for, stream
-from toppo.types import Algorithm, Common, Improved, Learner, Memory, Net, Scale, Segment, State
+from toppo.types import (
+    Algorithm,
+    Ascent,
+    Common,
+    Improved,
+    Learner,
+    Memory,
+    Net,
+    Params,
+    Scale,
+    Segment,
+    State,
+)
 from toppo.update import RawBatch, compile_programs
 
 
@@ -58,6 +70,11 @@ def network(common: Common, spaces: Spaces) -> Net:
     return gaussian_net(spaces.obs_size, spaces.action_size, common.hidden, common.log_std)
 
 
+def check(setup: Setup) -> None:
+    """Refuse an algorithm with settings or actions that it cannot serve."""
+    setup.algorithm.check(setup.config, setup.common, setup.spaces.discrete)
+
+
 def plan(setup: Setup) -> Plan:
     """What the workers must know."""
     common, spaces = setup.common, setup.spaces
@@ -78,12 +95,13 @@ def plan(setup: Setup) -> Plan:
 def initial_learner(setup: Setup) -> Learner:
     """Parameters and optimisers before the first update."""
     params = network(setup.common, setup.spaces).init(seed_for(setup.seed, Purpose.NETWORK))
-    policy_opt, value_opt = (adam_init(setup.common, group) for group in params)
-    return Learner(params, policy_opt, value_opt, jnp.ones(()))
+    policy_opt = setup.algorithm.init_opt(setup.config, setup.common, params.policy)
+    return Learner(params, policy_opt, adam_init(setup.common, params.value), jnp.ones(()))
 
 
 def initial_state(setup: Setup) -> State:
     """Before the first step."""
+    check(setup)
     size = setup.spaces.obs_size
     episodes = (no_episode(plan(setup)),) * setup.common.envs
     return State(initial_learner(setup), no_data((size,)), no_data(()), (), episodes, 0, 0, 0)
@@ -137,25 +155,26 @@ class _Loop:
         clock.lap("collect")
         observed, finished = self._observed(state, self.pool.buffers)
         segment, explained = self._label(state)
+        memory, gaps = self._relabel(learner.params, (*state.memory, segment))
         clock.lap("label")
 
-        memory = (*state.memory, segment)
-        drawn = algorithm.draw(config, memory, stream(setup.seed, Purpose.DRAW, k))
-        size = config.n * len(drawn.segments)
-        progress = state.steps / setup.steps if common.anneal_lr else 0.0
-        lr = jnp.float32(common.lr * (1 - progress))
-        improved, lr_scale, sample = self.programs.improve(
-            learner.params,
+        drawn = algorithm.draw(config, memory, gaps, stream(setup.seed, Purpose.DRAW, k))
+        lr = jnp.float32(algorithm.lr(config, common, state.steps / setup.steps))
+        improved, sample = self.programs.improve(
+            learner.params.policy,
             learner.policy_opt,
-            learner.lr_scale,
-            drawn.segments,
-            jnp.asarray(drawn.weights),
-            self._order(k, size),
+            tuple(
+                self.programs.prepare(learner.params, batch, jnp.float32(weight), newest=i == 0)
+                for i, (batch, weight) in enumerate(zip(drawn.segments, drawn.weights, strict=True))
+            ),
+            self._order(k, drawn.weights),
             lr,
+            learner.lr_scale,
             jnp.float32(drawn.clip_eps),
         )
+        params = learner.params._replace(policy=improved.policy)
         state = observed._replace(
-            learner=Learner(learner.params._replace(policy=improved.policy), improved.opt, learner.value_opt, lr_scale),
+            learner=Learner(params, improved.opt, learner.value_opt, improved.lr_scale),
             iteration=k + 1,
             steps=state.steps + config.n,
         )
@@ -169,7 +188,7 @@ class _Loop:
             learner.params.value,
             learner.value_opt,
             sample,
-            self._order(k, len(sample.ret)),
+            self._order(k, drawn.weights if algorithm.value_on_old(config) else drawn.weights[:1]),
             lr,
             improved.epochs,
         )
@@ -183,7 +202,7 @@ class _Loop:
         metrics = self._metrics(state, memory, kl, improved, fitted, finished)
         metrics |= {
             "train/explained_variance": _number(explained),
-            "train/clip_range": drawn.clip_eps,
+            **({"train/clip_range": drawn.clip_eps} if drawn.clip_eps else {}),
             "train/learning_rate": _number(lr * learner.lr_scale),
             "train/learning_rate_value": _number(lr),
         }
@@ -220,6 +239,22 @@ class _Loop:
         scale = Scale(*(jnp.asarray(x) for x in self._scale(state)))
         return self.programs.label(state.learner.params, raw, scale, jnp.int32(state.iteration))
 
+    def _relabel(self, params: Params, memory: Memory) -> tuple[Memory, list[float]]:
+        """Older batches labelled anew, and mean |1 - pi_k/mu| of every batch; 0 where nothing is labelled anew."""
+        algorithm, newest = self.setup.algorithm, memory[-1]
+        if len(memory) == 1 or not algorithm.relabel(self.setup.config):
+            return memory, [0.0] * len(memory)
+        across = algorithm.one_stream and not self.setup.common.reset_each_batch
+        after = newest.adv[0] if across else jnp.zeros_like(newest.adv[0])
+        batches, gaps = [newest], [jnp.zeros(())]
+        for batch in reversed(memory[:-1]):
+            scale = newest.scale if algorithm.one_stream else batch.scale
+            batch, gap, before = self.programs.relabel(params, batch, scale, after)
+            after = before if across else after
+            batches.append(batch)
+            gaps.append(gap)
+        return tuple(reversed(batches)), [float(gap) for gap in reversed(gaps)]
+
     def _scale(self, state: State) -> Scale:
         moments, returns = state.obs_moments, state.return_moments
         return Scale(
@@ -228,11 +263,10 @@ class _Loop:
             np.float32(1.0 / standard_deviation(returns)),
         )
 
-    def _order(self, k: int, size: int) -> Any:
-        """A permutation of the samples for every epoch."""
-        rng = stream(self.setup.seed, Purpose.SHUFFLE, k)
-        rows = np.tile(np.arange(size, dtype=np.int32), (self.setup.common.epochs, 1))
-        return jnp.asarray(rng.permuted(rows, axis=1))
+    def _order(self, k: int, weights: tuple[float, ...]) -> Any:
+        """The samples of every minibatch of every epoch."""
+        setup, rng = self.setup, stream(self.setup.seed, Purpose.SHUFFLE, k)
+        return jnp.asarray(setup.algorithm.order(setup.config, setup.common, weights, rng))
 
     def _metrics(
         self,

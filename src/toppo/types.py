@@ -34,8 +34,8 @@ class Segment(NamedTuple):
     scale: Scale
     logp: Array  # log mu(a|s)
     dist: Any  # mu's distribution at every state
-    adv: Array  # A^mu, by the critic of the time
-    ret: Array  # the critic's target, by the critic of the time
+    adv: Array  # A^mu by the critic of the time, or A^{pi_k} where an algorithm labels its memory anew
+    ret: Array  # the critic's target, of the same time
     iteration: Array  # k of mu = pi_k
 
 
@@ -55,6 +55,7 @@ class Sample(NamedTuple):
     ret: Array
     newest: Array  # 1 for data of pi_k, 0 for older data
     dist_k: Any  # pi_k's distribution at every state
+    dist_mu: Any  # mu's
 
 
 class Params(NamedTuple):
@@ -108,8 +109,8 @@ class Draw(NamedTuple):
     """What an iteration trains on: batches (the newest first), a weight for each, and the clip range."""
 
     segments: tuple[Segment, ...]
-    weights: tuple[float, ...]
-    clip_eps: float
+    weights: tuple[float, ...]  # 0 for a batch that only fills up the shape
+    clip_eps: float = 0.0  # 0 where nothing is clipped
 
 
 class Problem(NamedTuple):
@@ -118,10 +119,11 @@ class Problem(NamedTuple):
     common: Common
     net: Net
     policy: Any
-    opt: Any
+    opt: Any  # what the algorithm carries from update to update, as ``init_opt`` made it
     sample: Sample
-    order: Array  # [epochs, B] permutations of the samples
+    order: Array  # [epochs, minibatches, size] indices of samples
     lr: Array
+    lr_scale: Array  # the adaptive learning rate's factor
     clip_eps: Array
 
 
@@ -130,9 +132,34 @@ class Improved(NamedTuple):
 
     policy: Any
     opt: Any
+    lr_scale: Array
     epochs: Array
     tv: Array
     report: dict[str, Array]
+
+
+class Regression(NamedTuple):
+    """What ``regress`` is given: the critic as it is, the data, and as many epochs as the policy took."""
+
+    common: Common
+    net: Net
+    critic: Any
+    opt: Any
+    sample: Sample
+    order: Array  # [epochs, minibatches, size]
+    lr: Array
+    epochs: Array
+
+
+class Ascent(NamedTuple):
+    """Result of epochs of minibatch ascent."""
+
+    params: Any
+    opt: Any
+    epochs: Array
+    objective: Array  # mean over the last epoch
+    grad_norm: Array  # mean over the last epoch
+    extra: Any  # what the objective told besides its value: means over all steps
 
 
 class Algorithm(NamedTuple):
@@ -142,12 +169,17 @@ class Algorithm(NamedTuple):
     title: str
     config: type
     common: dict[str, Any]  # shared settings for which this algorithm's paper has another value
-    draw: Callable[[Any, Memory, np.random.Generator], Draw]
-    label: Callable[..., tuple[Array, Array]]  # (reward, V, V', terminated, ended, ratio, gamma, lam) -> A, R
-    relabel: Callable[[Any], bool]  # are drawn batches labelled anew with pi_k and its critic?
+    check: Callable[[Any, Common, bool], None]  # refuses shared settings, or discrete actions, that it cannot serve
+    label: Callable[..., tuple[Array, Array]]  # see ``estimate`` in update.py -> A, R
+    relabel: Callable[[Any], bool]  # are older batches labelled anew with pi_k and its critic?
+    one_stream: bool  # is memory one stream: labelled across the borders of batches, normalised as the newest is?
+    draw: Callable[[Any, Memory, list[float], np.random.Generator], Draw]  # given mean |1 - pi_k/mu| if relabelled
+    order: Callable[[Any, Common, tuple[float, ...], np.random.Generator], np.ndarray]  # the minibatches of a Draw
+    lr: Callable[[Any, Common, float], float]  # given the part of the run that is done
+    init_opt: Callable[[Any, Common, Any], Any]  # what ``improve`` carries on, before the first update
     improve: Callable[[Any, Problem], Improved]
     value_on_old: Callable[[Any], bool]  # does the critic train on older batches too?
-    adapt: Callable[[Any, Array, Array, Array], Array]  # (config, lr_scale, tv, clip_eps) -> lr_scale
+    regress: Callable[[Any, Regression], Ascent]
     keep: Callable[[Any, Memory, list[float]], Memory]  # given KL(mu || pi_{k+1}) of every batch
 
 
@@ -160,6 +192,20 @@ def require(ok: bool, sentence: str) -> None:
     """Refuse a setting with a sentence that names the value and the rule."""
     if not ok:
         raise ValueError(sentence)
+
+
+def require_least(settings: Any, least: float, *names: str) -> None:
+    """Refuse any of the named settings that is below ``least``."""
+    for name in names:
+        value = getattr(settings, name)
+        require(value >= least, f"{name} is {value}, but must be at least {least}")
+
+
+def require_above(settings: Any, bound: float, *names: str) -> None:
+    """Refuse any of the named settings that is not above ``bound``."""
+    for name in names:
+        value = getattr(settings, name)
+        require(value > bound, f"{name} is {value}, but must be above {bound}")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The programs of one iteration, compiled: label a new batch, improve the policy, regress the critic, measure KL.
+"""The programs of one iteration, compiled: label, improve the policy, regress the critic, measure KL.
 
 Policy and critic share no parameters, so the policy's program ends first and the next batch is collected with it
 while the critic's program still runs.
@@ -12,8 +12,19 @@ import jax.numpy as jnp
 from jax import Array
 
 from toppo.maths.moments import normalise
-from toppo.optimise import Ascent, adam_epochs
-from toppo.types import Algorithm, Common, Improved, Net, Params, Problem, Sample, Scale, Segment
+from toppo.types import (
+    Algorithm,
+    Ascent,
+    Common,
+    Improved,
+    Net,
+    Params,
+    Problem,
+    Regression,
+    Sample,
+    Scale,
+    Segment,
+)
 
 
 class RawBatch(NamedTuple):
@@ -31,13 +42,15 @@ class Programs(NamedTuple):
     """See the functions of the same names below."""
 
     label: Callable[..., tuple[Segment, Array]]
-    improve: Callable[..., tuple[Improved, Array, Sample]]
+    relabel: Callable[..., tuple[Segment, Array, Array]]
+    prepare: Callable[..., Sample]
+    improve: Callable[..., tuple[Improved, Sample]]
     regress: Callable[..., Ascent]
     divergence: Callable[[Any, Segment], Array]
 
 
 def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net) -> Programs:
-    """The four programs of an algorithm with its settings; each compiles once per number of batches in use."""
+    """The programs of an algorithm with its settings; ``improve`` and ``regress`` compile once per number of batches."""
 
     def label(params: Params, raw: RawBatch, scale: Scale, iteration: Array) -> tuple[Segment, Array]:
         """The Segment of a batch that pi_k has just collected, and the critic's explained variance on it."""
@@ -48,10 +61,24 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         dist, logp = jax.tree.map(lambda x: x.reshape(*rows, *x.shape[1:]), (dist, logp))
         empty = jnp.zeros(rows)
         segment = Segment(*raw, scale, logp, dist, empty, empty, iteration)
-        adv, ret, value = estimate(params.value, segment, jnp.ones(rows))
+        adv, ret, value = estimate(params.value, segment, jnp.ones(rows), jnp.zeros(rows[1:]))
         return segment._replace(adv=adv, ret=ret), explained_variance(value, ret)
 
-    def estimate(critic: Any, segment: Segment, ratio: Array) -> tuple[Array, Array, Array]:
+    def relabel(params: Params, segment: Segment, scale: Scale, after: Array) -> tuple[Segment, Array, Array]:
+        """An older batch labelled anew by pi_k and its critic, with the given normaliser and trace from what follows.
+
+        Also the mean over samples and action dimensions of |1 - pi_k/mu|, and the trace for the batch before this one.
+        """
+        segment = segment._replace(scale=scale)
+        obs, action, rows = flat(normalise(segment.obs, *scale[:2])), flat(segment.action), segment.reward.shape
+        dist, dist_mu = net.policy(params.policy, obs), jax.tree.map(flat, segment.dist)
+        ratio = jnp.exp(net.family.log_prob(dist, action) - flat(segment.logp)).reshape(rows)
+        per_dimension = net.family.log_prob_per_dimension
+        gap = jnp.abs(1.0 - jnp.exp(per_dimension(dist, action) - per_dimension(dist_mu, action))).mean()
+        adv, ret, _ = estimate(params.value, segment, ratio, after)
+        return segment._replace(adv=adv, ret=ret), gap, jnp.minimum(1.0, ratio[0]) * adv[0]
+
+    def estimate(critic: Any, segment: Segment, ratio: Array, after: Array) -> tuple[Array, Array, Array]:
         """A, R and V of a batch by the given critic.  Each [T, E]"""
         rows, scale = segment.reward.shape, segment.scale
 
@@ -60,49 +87,31 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
 
         value, next_value = values(segment.obs), values(segment.next_obs)
         reward = normalise(segment.reward, jnp.zeros(()), scale.reward_factor)
-        arguments = (reward, value, next_value, segment.terminated, segment.ended, ratio, common.gamma, common.lam)
-        return *algorithm.label(*arguments), value
+        path = (reward, value, next_value, segment.terminated, segment.ended, ratio, after)
+        return *algorithm.label(config, *path, common.gamma, common.lam), value
 
     def prepare(params: Params, segment: Segment, weight: Array, newest: bool) -> Sample:
-        """One drawn batch, flattened, with pi_k's log-probabilities (1.6)."""
+        """One drawn batch, flattened, with pi_k's log-probabilities."""
         obs = flat(normalise(segment.obs, segment.scale.obs_shift, segment.scale.obs_factor))
         action, logp = flat(segment.action), flat(segment.logp)
-        dist_k = jax.tree.map(flat, segment.dist) if newest else net.policy(params.policy, obs)
+        dist_mu = jax.tree.map(flat, segment.dist)
+        dist_k = dist_mu if newest else net.policy(params.policy, obs)
         # On its own data pi_k is mu, and the centre exactly 1.
         centre = jnp.ones_like(logp) if newest else jnp.exp(net.family.log_prob(dist_k, action) - logp)
-        adv, ret = segment.adv, segment.ret
-        if not newest and algorithm.relabel(config):
-            adv, ret, _ = estimate(params.value, segment, centre.reshape(adv.shape))
-        ones = jnp.ones_like(logp)
-        return Sample(obs, action, logp, centre, weight * ones, flat(adv), flat(ret), ones * newest, dist_k)
+        adv, ret, ones = flat(segment.adv), flat(segment.ret), jnp.ones_like(logp)
+        return Sample(obs, action, logp, centre, weight * ones, adv, ret, ones * newest, dist_k, dist_mu)
 
     def improve(
-        params: Params,
-        opt: Any,
-        lr_scale: Array,
-        segments: tuple[Segment, ...],
-        weights: Array,
-        order: Array,
-        lr: Array,
-        clip_eps: Array,
-    ) -> tuple[Improved, Array, Sample]:
-        """The new policy, the new factor of its learning rate, and the data it was trained on (for the critic)."""
-        parts = [prepare(params, s, weights[i], newest=i == 0) for i, s in enumerate(segments)]
+        policy: Any, opt: Any, parts: tuple[Sample, ...], order: Array, lr: Array, lr_scale: Array, clip_eps: Array
+    ) -> tuple[Improved, Sample]:
+        """The new policy, and the data for the critic."""
         sample = jax.tree.map(lambda *xs: jnp.concatenate(xs), *parts)
-        problem = Problem(common, net, params.policy, opt, sample, order, lr * lr_scale, clip_eps)
-        improved = algorithm.improve(config, problem)
-        seen = sample if algorithm.value_on_old(config) else parts[0]
-        return improved, algorithm.adapt(config, lr_scale, improved.tv, clip_eps), seen
+        problem = Problem(common, net, policy, opt, sample, order, lr, lr_scale, clip_eps)
+        return algorithm.improve(config, problem), sample if algorithm.value_on_old(config) else parts[0]
 
     def regress(critic: Any, opt: Any, sample: Sample, order: Array, lr: Array, epochs: Array) -> Ascent:
-        """The critic after the same minibatches: ascent on -0.5 mean(w (R - V)^2)."""
-
-        def objective(critic: Any, batch: tuple[Array, Array, Array]) -> Array:
-            obs, ret, weight = batch
-            return -0.5 * jnp.mean(weight * jnp.square(ret - net.value(critic, obs)))
-
-        data = (sample.obs, sample.ret, sample.weight)
-        return adam_epochs(objective, critic, opt, data, order, lr, common, lambda _, done: done < epochs)
+        """The critic after as many epochs as the policy took."""
+        return algorithm.regress(config, Regression(common, net, critic, opt, sample, order, lr, epochs))
 
     def divergence(policy: Any, segment: Segment) -> Array:
         """Mean over the batch's states of KL(mu || pi)."""
@@ -111,6 +120,8 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
 
     return Programs(
         jax.jit(label),
+        jax.jit(relabel),
+        jax.jit(prepare, static_argnames="newest"),
         jax.jit(improve),
         jax.jit(regress, donate_argnums=(0, 1)),
         jax.jit(divergence),

@@ -1,6 +1,8 @@
 """The family.  ``REGISTRY`` is the one list of algorithms."""
 
-from toppo.algos import ppo, toppo
+from toppo.algos import geppo, oppo, otrpo, ppo, toppo, trpo
 from toppo.types import Algorithm
 
-REGISTRY: dict[str, Algorithm] = {a.name: a for a in (toppo.ALGORITHM, ppo.ALGORITHM)}
+REGISTRY: dict[str, Algorithm] = {
+    module.ALGORITHM.name: module.ALGORITHM for module in (toppo, ppo, trpo, geppo, otrpo, oppo)
+}

@@ -4,14 +4,15 @@ draw: newest | label: GAE | objective: clip at 1 | improve: Adam epochs | keep: 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jax import Array
 
-from toppo.maths.advantages import vtrace
+from toppo.algos.shared import adam_moments, annealed, anything, label_gae, regress, shuffled
 from toppo.maths.surrogates import additive_bounds, clipped
-from toppo.optimise import adam_improve, adapt_lr
-from toppo.types import Algorithm, Draw, Improved, Memory, Problem, Sample, require, setting
+from toppo.optimise import adam_improve
+from toppo.types import Algorithm, Draw, Improved, Memory, Problem, Sample, require_above, require_least, setting
 
 
 @dataclass(frozen=True)
@@ -25,44 +26,45 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        require(self.n >= 1, f"n is {self.n}, but must be at least 1")
-        require(self.clip_eps > 0, f"clip_eps is {self.clip_eps}, but must be above 0")
+        require_least(self, 1, "n")
+        require_above(self, 0, "clip_eps")
 
 
-def draw(config: PPOConfig, memory: Memory, rng: np.random.Generator) -> Draw:
+def draw(config: PPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
     """The newest batch."""
     return Draw(memory[-1:], (1.0,), config.clip_eps)
 
 
-def improve(config: PPOConfig, problem: Problem) -> Improved:
-    """Adam epochs on the clipped surrogate."""
+def improve(config: Any, problem: Problem) -> Improved:
+    """Adam epochs on the surrogate, clipped around the centre c = pi_k/mu: around 1 on the newest batch."""
 
     def surrogate(sample: Sample, ratio: Array) -> Array:
         return clipped(ratio, sample.adv, *additive_bounds(sample.centre, problem.clip_eps))
 
-    return adam_improve(problem, surrogate, config.early_stop)
+    return adam_improve(problem, surrogate, config.early_stop, config.adapt_lr)
 
 
-def adapt(config: PPOConfig, lr_scale: Array, tv: Array, clip_eps: Array) -> Array:
-    """The learning rate's factor for the next update."""
-    return adapt_lr(lr_scale, tv, clip_eps) if config.adapt_lr else lr_scale
-
-
-def keep(config: PPOConfig, memory: Memory, kl: list[float]) -> Memory:
+def keep(config: Any, memory: Memory, kl: list[float]) -> Memory:
     """Nothing: every batch is used once."""
     return ()
 
 
+# The others say only where they differ from this.
 ALGORITHM = Algorithm(
     name="ppo",
     title="PPO",
     config=PPOConfig,
     common={},
-    draw=draw,
-    label=vtrace,
+    check=anything,
+    label=label_gae,
     relabel=lambda config: False,
+    one_stream=False,
+    draw=draw,
+    order=shuffled,
+    lr=annealed,
+    init_opt=adam_moments,
     improve=improve,
     value_on_old=lambda config: True,
-    adapt=adapt,
+    regress=regress,
     keep=keep,
 )

@@ -2,16 +2,18 @@
 
 draw: newest + 1 of M | label: GAE of mu, frozen | objective: clip at c, +- eps | improve: Adam epochs, early stop |
 keep: KL(mu, pi) <= alpha, at most N
+
+In its trust-region form, Eqns (3) and (4) of the paper:  max E_{rho^mu} r A^mu  subject to  E KL(mu || pi) <= delta.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from jax import Array
 
-from toppo.algos.ppo import adapt, improve
-from toppo.maths.advantages import gae
-from toppo.types import Algorithm, Draw, Memory, require, setting
+from toppo.algos import ppo
+from toppo.algos.shared import last, newest_and_some
+from toppo.optimise import TrustRegion, trust_region_improve
+from toppo.types import Draw, Improved, Memory, Problem, require, require_above, require_least, setting
 
 
 @dataclass(frozen=True)
@@ -28,22 +30,23 @@ class ToPPOConfig:
     critic_on_old: bool = setting(True, "Train the critic on the old batch too.")
     early_stop: bool = setting(True, "End the epochs once the total variation from pi_k exceeds clip_eps / 2.")
     adapt_lr: bool = setting(False, "Adapt the policy's learning rate to the total variation of each update.")
+    improve: str = setting("adam", "adam: epochs on the clipped objective; trust_region: one step under a KL bound.")
+    delta: float = setting(0.02, "Bound on the mean KL(mu || pi), if improve is trust_region.")
 
     def __post_init__(self) -> None:
         """Check every value."""
-        require(self.n >= 1, f"n is {self.n}, but must be at least 1")
-        require(self.clip_eps > 0, f"clip_eps is {self.clip_eps}, but must be above 0")
-        require(self.n_policies >= 1, f"n_policies is {self.n_policies}, but must be at least 1")
-        require(self.alpha >= 0, f"alpha is {self.alpha}, but must be 0 or more")
+        require_least(self, 1, "n", "n_policies")
+        require_above(self, 0, "clip_eps", "delta")
+        require_least(self, 0, "alpha")
+        known = self.improve in ("adam", "trust_region")
+        require(known, f"improve is {self.improve!r}, but must be 'adam' or 'trust_region'")
 
 
-def draw(config: ToPPOConfig, memory: Memory, rng: np.random.Generator) -> Draw:
+def draw(config: ToPPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
     """The newest batch and one uniformly drawn older one, if M has any."""
-    size = len(memory)
-    clip_eps = lemma_4_1(2 * config.clip_eps, size) if config.adapt_eps else config.clip_eps
-    if size == 1:
-        return Draw(memory, (1.0,), clip_eps)
-    return Draw((memory[-1], memory[rng.integers(size - 1)]), (1.0, 1.0), clip_eps)
+    clip_eps = lemma_4_1(2 * config.clip_eps, len(memory)) if config.adapt_eps else config.clip_eps
+    segments = newest_and_some(memory, 1, rng)
+    return Draw(segments, (1.0,) * len(segments), clip_eps)
 
 
 def lemma_4_1(ppo_eps: float, size: int) -> float:
@@ -51,22 +54,26 @@ def lemma_4_1(ppo_eps: float, size: int) -> float:
     return ppo_eps if size == 1 else 4 * ppo_eps / (size + 4)
 
 
+def improve(config: ToPPOConfig, problem: Problem) -> Improved:
+    """As PPO does, or one step under a bound on KL(mu || pi); stored distributions of mu are all that this needs."""
+    if config.improve == "trust_region":
+        return trust_region_improve(problem, TrustRegion(config.delta), from_mu=True)
+    return ppo.improve(config, problem)
+
+
 def keep(config: ToPPOConfig, memory: Memory, kl: list[float]) -> Memory:
-    """Batches whose policy is within alpha of the new one; the next batch joins them, so at most N - 1."""
+    """Batches whose policy is within alpha of the new one, at most N with the next."""
     near = tuple(b for b, d in zip(memory, kl, strict=True) if d <= config.alpha) if config.select else memory
-    return near[max(0, len(near) - (config.n_policies - 1)) :]
+    return last(near, config.n_policies)
 
 
-ALGORITHM = Algorithm(
+ALGORITHM = ppo.ALGORITHM._replace(
     name="toppo",
     title="ToPPO",
     config=ToPPOConfig,
-    common={},
-    draw=draw,
-    label=lambda r, v, v_next, terminated, ended, ratio, gamma, lam: gae(r, v, v_next, terminated, ended, gamma, lam),
     relabel=lambda config: config.recompute_adv,
+    draw=draw,
     improve=improve,
     value_on_old=lambda config: config.critic_on_old,
-    adapt=adapt,
     keep=keep,
 )

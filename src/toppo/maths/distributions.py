@@ -30,6 +30,7 @@ class Family(NamedTuple):
     """What an algorithm may ask of a distribution.  ``kl(p, q)`` is KL(p || q)."""
 
     log_prob: Callable[[Any, Array], Array]
+    log_prob_per_dimension: Callable[[Any, Array], Array]  # [..., D], one entry if the action is a single choice
     entropy: Callable[[Any], Array]
     kl: Callable[[Any, Any], Array]
     std: Callable[[Any], Array]
@@ -78,12 +79,14 @@ def categorical_kl(p: Categorical, q: Categorical) -> Array:
 
 GAUSSIAN = Family(
     log_prob=gaussian_log_prob,
+    log_prob_per_dimension=gaussian_log_prob_per_dimension,
     entropy=gaussian_entropy,
     kl=gaussian_kl,
     std=lambda dist: jnp.exp(dist.log_std).mean(-1),
 )
 CATEGORICAL = Family(
     log_prob=categorical_log_prob,
+    log_prob_per_dimension=lambda dist, action: categorical_log_prob(dist, action)[..., None],
     entropy=categorical_entropy,
     kl=categorical_kl,
     std=lambda dist: jnp.zeros(dist.logits.shape[:-1], dist.logits.dtype),

@@ -1,0 +1,63 @@
+"""Off-policy TRPO.    max E_{rho^mu}[ r A ]   subject to   E_s KL(pi_k || pi) <= delta,   r = pi/mu,   A = A^{pi_k} by V-trace
+
+draw: newest + 1 old | label: V-trace, pi_k | objective: linear | improve: trust region | keep: last 4
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from toppo.algos import trpo
+from toppo.algos.shared import label_vtrace, last, newest_and_some
+from toppo.maths.trust_region import radius_after_drift
+from toppo.optimise import TrustRegion, trust_region_improve
+from toppo.types import Draw, Improved, Memory, Problem, require_above, require_least, setting
+
+
+@dataclass(frozen=True)
+class OffPolicyTRPOConfig:
+    """Settings of off-policy TRPO; the step itself is TRPO's."""
+
+    n: int = setting(1024, "Steps per batch.")
+    delta: float = setting(0.01, "Bound on the mean KL(pi_k || pi).")
+    n_policies: int = setting(5, "Batches held at most, the newest included.")
+    n_old: int = setting(1, "Older batches drawn per update; n_policies - 1 for all.")
+    adapt_radius: bool = setting(False, "Shrink delta with the drift b = mean KL(mu || pi_k) of the data.")
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        require_least(self, 1, "n", "n_policies")
+        require_least(self, 0, "n_old")
+        require_above(self, 0, "delta")
+
+
+def draw(config: OffPolicyTRPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
+    """The newest batch and some uniformly drawn older ones."""
+    segments = newest_and_some(memory, config.n_old, rng)
+    return Draw(segments, (1.0,) * len(segments))
+
+
+def improve(config: OffPolicyTRPOConfig, problem: Problem) -> Improved:
+    """One natural-gradient step."""
+    delta, sample = config.delta, problem.sample
+    if config.adapt_radius:
+        drift = problem.net.family.kl(sample.dist_mu, sample.dist_k).mean()
+        return trust_region_improve(problem, TrustRegion(radius_after_drift(delta, drift)))
+    return trust_region_improve(problem, TrustRegion(delta))
+
+
+def keep(config: OffPolicyTRPOConfig, memory: Memory, kl: list[float]) -> Memory:
+    """The last ones, near or far."""
+    return last(memory, config.n_policies)
+
+
+ALGORITHM = trpo.ALGORITHM._replace(
+    name="otrpo",
+    title="Off-policy TRPO",
+    config=OffPolicyTRPOConfig,
+    label=label_vtrace,
+    relabel=lambda config: True,
+    draw=draw,
+    improve=improve,
+    keep=keep,
+)

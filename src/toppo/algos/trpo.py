@@ -1,0 +1,58 @@
+"""TRPO.    max E_{pi_k}[ r A ]   subject to   E_s KL(pi_k || pi) <= delta,   r = pi/pi_k,   A = A^{pi_k} by GAE
+
+draw: newest | label: GAE | objective: linear | improve: trust region | keep: nothing
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from toppo.algos import ppo
+from toppo.algos.shared import no_gradient_bound, nothing
+from toppo.optimise import TrustRegion, trust_region_improve
+from toppo.types import Draw, Improved, Memory, Problem, require, require_above, require_least, setting
+
+
+@dataclass(frozen=True)
+class TRPOConfig:
+    """Settings of TRPO."""
+
+    n: int = setting(1024, "Steps per batch.")
+    delta: float = setting(0.01, "Bound on the mean KL(pi_k || pi).")
+    cg_iterations: int = setting(20, "Iterations of conjugate gradient at most.")
+    damping: float = setting(0.01, "Added to the diagonal of Fisher's matrix.")
+    slack: float = setting(1.5, "A step is accepted when its mean KL is at most this times delta.")
+    shrink: float = setting(0.5**0.5, "Factor on the step each time it is not accepted.")
+    backtracks: int = setting(10, "Steps tried at most; if none is accepted the policy stays.")
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        require_least(self, 1, "n", "cg_iterations", "backtracks")
+        require_above(self, 0, "delta", "slack")
+        require_least(self, 0, "damping")
+        require(0 < self.shrink < 1, f"shrink is {self.shrink}, but must be in (0, 1)")
+
+
+def draw(config: TRPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
+    """The newest batch."""
+    return Draw(memory[-1:], (1.0,))
+
+
+def improve(config: TRPOConfig, problem: Problem) -> Improved:
+    """One natural-gradient step."""
+    region = TrustRegion(
+        config.delta, config.cg_iterations, config.damping, config.slack, config.shrink, config.backtracks
+    )
+    return trust_region_improve(problem, region)
+
+
+ALGORITHM = ppo.ALGORITHM._replace(
+    name="trpo",
+    title="TRPO",
+    config=TRPOConfig,
+    common={"max_grad_norm": 0.0},
+    check=no_gradient_bound,
+    draw=draw,
+    init_opt=nothing,
+    improve=improve,
+)
