@@ -140,6 +140,7 @@ class Algorithm(NamedTuple):
 
     name: str
     title: str
+    summary: str  # one line for people
     config: type
     common: dict[str, Any]  # shared settings for which this algorithm's paper has another value
     draw: Callable[[Any, Memory, np.random.Generator], Draw]

@@ -56,6 +56,7 @@ def keep(config: PPOConfig, memory: Memory, kl: list[float]) -> Memory:
 ALGORITHM = Algorithm(
     name="ppo",
     title="PPO",
+    summary="newest batch, clipped around 1",
     config=PPOConfig,
     common={},
     draw=draw,

@@ -60,6 +60,7 @@ def keep(config: ToPPOConfig, memory: Memory, kl: list[float]) -> Memory:
 ALGORITHM = Algorithm(
     name="toppo",
     title="ToPPO",
+    summary="newest batch and one old one with its own advantage, clipped around pi_k/mu; old batches filtered by KL",
     config=ToPPOConfig,
     common={},
     draw=draw,

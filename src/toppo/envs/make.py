@@ -27,6 +27,17 @@ def choose_renderer() -> None:
         os.environ["MUJOCO_GL"] = "osmesa"
 
 
+def quiet_mujoco() -> None:
+    """Keep MuJoCo's word on Gymnasium's own models from the screen; what it says of a simulation still gets there."""
+    try:
+        import mujoco
+    except ImportError:
+        return
+    mujoco.set_mju_user_warning(
+        lambda text: None if text.startswith("compiler attribute") else print(f"MuJoCo: {text}", file=sys.stderr)
+    )
+
+
 def make(source: EnvSource, render_mode: str | None = None) -> Env:
     """The environment that ``source`` stands for."""
     if isinstance(source, gym.Env):
@@ -36,7 +47,9 @@ def make(source: EnvSource, render_mode: str | None = None) -> Env:
         if not isinstance(env, gym.Env):
             raise ToppoError(f"the environment function returned {type(env).__name__}, but must return a gymnasium.Env")
         return env
-    choose_renderer()
+    if kind_of(source) == "mujoco":
+        choose_renderer()
+        quiet_mujoco()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # version hints of Gymnasium; the id is the user's choice
