@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _AGENTS = {"ToPPO": "toppo", "PPO": "ppo"}
-__all__ = ["Agent", "PPO", "ToPPO", "load"]
+__all__ = ["PPO", "Agent", "ToPPO", "load"]
 
 
 def __getattr__(name: str) -> Any:

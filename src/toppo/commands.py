@@ -25,7 +25,7 @@ from toppo.spec import Spec, algorithm, from_json
 from toppo.types import Common, help_texts
 from toppo.video import record
 
-Flag = tuple[str, Any, Any]
+Flag = tuple[str, Any] | tuple[str, Any, Any]
 
 
 def parse(command: str, text: str, flags: list[Flag], arguments: list[str]) -> Any:
@@ -66,11 +66,7 @@ def train(arguments: list[str]) -> None:
     algo, env = _peek(arguments)
     common, config = defaults(algo, env)
     flags: list[Flag] = [
-        (
-            "env",
-            positional(str, "ENV", "Gymnasium id, such as HalfCheetah-v5 or package.module:Env-v0."),
-            dataclasses.MISSING,
-        ),
+        ("env", positional(str, "ENV", "Gymnasium id, such as HalfCheetah-v5 or package.module:Env-v0.")),
         ("algo", flag(str, f"One of {', '.join(REGISTRY)}."), algo),
         ("steps", flag(int, "Environment steps to train for."), 1_000_000),
         ("seed", flag(int, "Everything random in the run follows from it."), 0),
@@ -79,10 +75,7 @@ def train(arguments: list[str]) -> None:
     given = parse(
         "train",
         f"Train {algorithm(algo).title}. The defaults shown are those for this algorithm and environment.",
-        [f if f[2] is not dataclasses.MISSING else f[:2] for f in flags]
-        + RUN_FLAGS
-        + _settings(common)
-        + _settings(config),
+        flags + RUN_FLAGS + _settings(common) + _settings(config),
         arguments,
     )
     try:

@@ -89,8 +89,8 @@ def resume(
     drift = differences(read_json(layout.versions))
     if drift and not allow_drift:
         raise ToppoError(
-            f"{root} was started with other versions ({', '.join(drift)}), so it would not continue to the same numbers: "
-            "install those, or continue all the same with --allow-drift"
+            f"{root} was started with other versions ({', '.join(drift)}), and would not continue to the same "
+            "numbers: install those, or continue all the same with --allow-drift"
         )
     source = source if source is not None else source_of(spec)
     setup = setup_for(spec, source)
@@ -164,11 +164,14 @@ def _train(
     observe: Observer,
 ) -> State:
     prepare()
-    facts = checkpoint.facts if checkpoint else None
-    state = state_from_arrays(setup, checkpoint.arrays, facts["state"]) if checkpoint else initial_state(setup)
-    exact = facts["exact"] if facts else True
+    if checkpoint is None:
+        state, offsets, exact = initial_state(setup), None, True
+    else:
+        facts = checkpoint.facts
+        state = state_from_arrays(setup, checkpoint.arrays, facts["state"])
+        offsets, exact = facts["offsets"], facts["exact"]
     pool = open_pool(plan(setup), source, options.workers)
-    logs = _Logs(layout, facts["offsets"] if facts else None, state.steps, options.tensorboard)
+    logs = _Logs(layout, offsets, state.steps, options.tensorboard)
     try:
         if checkpoint and not pool.restore(state.episodes):
             exact = False

@@ -76,7 +76,8 @@ class Screen:
         rows.add_row("", Text(sparkline(self.history, 60), style="cyan"))
         rows.add_row(
             "update",
-            f"TV {metrics['train/tv']:.3f}   epochs {metrics['train/epochs']}   clipped {metrics['train/clip_fraction']:.0%}",
+            f"TV {metrics['train/tv']:.3f}   epochs {metrics['train/epochs']}   "
+            f"clipped {metrics['train/clip_fraction']:.0%}",
         )
         rows.add_row("memory", f"|M| {metrics['memory/size']}   kept {metrics['memory/kept']}   KL {distances}")
         bar = ProgressBar(total=total, completed=min(steps, total), width=60)

@@ -1,4 +1,4 @@
-"""ToPPO.    L_k(pi) = E_{(s,a)~rho^mu} min( r A^mu, clip(r, max(c - eps, 0), c + eps) A^mu ),   r = pi/mu,   c = pi_k/mu
+"""ToPPO.    L_k(pi) = E_{rho^mu} min( r A^mu, clip(r, max(c - eps, 0), c + eps) A^mu ),   r = pi/mu,   c = pi_k/mu
 
 draw: newest + 1 of M | label: GAE of mu, frozen | objective: clip at c, +- eps | improve: Adam epochs, early stop |
 keep: KL(mu, pi) <= alpha, at most N
@@ -7,7 +7,6 @@ keep: KL(mu, pi) <= alpha, at most N
 from dataclasses import dataclass
 
 import numpy as np
-from jax import Array
 
 from toppo.algos.ppo import adapt, improve
 from toppo.maths.advantages import gae

@@ -57,7 +57,8 @@ class LocalPool:
 
     def restore(self, episodes: tuple[OpenEpisode, ...]) -> bool:
         """Replay every environment."""
-        return all([self._worker.restore(i, episode) for i, episode in enumerate(episodes)])
+        exact = [self._worker.restore(i, episode) for i, episode in enumerate(episodes)]
+        return all(exact)
 
     def close(self) -> None:
         """Close the environments."""

@@ -64,7 +64,7 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
     if np.all(factor == 1) and np.all(shift == 0) and len(shape) == 1 and dtype == np.float32:
         return lambda action: np.minimum(np.maximum(action, low), high)
 
-    def rescale(action: np.ndarray) -> np.ndarray:
+    def rescale(action: np.ndarray) -> Any:
         return (np.minimum(np.maximum(action, low), high) * factor + shift).astype(dtype).reshape(shape)
 
     return rescale
@@ -72,5 +72,5 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
 
 def spaces_from_json(data: Any) -> Spaces:
     """The Spaces that a checkpoint's JSON holds."""
-    values = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
     return Spaces(**values)
