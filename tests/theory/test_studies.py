@@ -94,3 +94,16 @@ def test_run_prints_and_writes(small: Report, tmp_path: Path, monkeypatch: pytes
 def test_no_processes_is_an_error() -> None:
     with pytest.raises(ValueError, match="mdps is 0"):
         run(0)
+
+
+def test_documented_report_is_of_these_statements() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    data = json.loads((docs / "results" / "theory" / "report.json").read_text())
+    verdicts = {s["key"]: s["holds"] for s in data["statements"]}
+    assert {statement.key for statement in STATEMENTS} <= set(verdicts)
+    assert not verdicts["ppo-theorem"]
+    assert verdicts["ppo-theorem-tabular"]
+    page = (docs / "theory.md").read_text()
+    for name in ("tightness", "radius", "gradient"):
+        assert f"(results/theory/theory-{name}.png)" in page
+        assert (docs / "results" / "theory" / f"theory-{name}.png").exists()

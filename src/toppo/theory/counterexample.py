@@ -32,7 +32,8 @@ def minimal(statement: Statement, instance: Instance) -> Instance:
         if breaks(statement, short):
             instance = short
             break
-    for simpler in simplifications(instance):
+    # Twice: a part that was needed at first may not be once others are simple.
+    for simpler in [*simplifications(instance), *simplifications(instance)]:
         candidate = simpler(instance)
         if breaks(statement, candidate):
             instance = candidate

@@ -6,13 +6,20 @@ Axes: B (process), S (state), A (action).  A policy is an array of probabilities
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from toppo.maths.surrogates import additive_bounds, clipped, linear
 
 Array = NDArray[np.float64]
+
+
+def clipped_around(ratio: jax.Array, adv: jax.Array, centre: jax.Array, clip_eps: float) -> jax.Array:
+    """min(r A, clip(r, max(c - eps, 0), c + eps) A)"""
+    return clipped(ratio, adv, *additive_bounds(centre, clip_eps))
+
+
+LINEAR, CLIPPED = jax.jit(linear), jax.jit(clipped_around)
 
 
 class MDP(NamedTuple):
@@ -106,7 +113,7 @@ def largest(x: Array) -> Array:
 def surrogate(mu: Solved, policy: Array, adv: Array) -> Array:
     """E_{(s,a)~rho^mu}[ (pi/mu) A ], by the code that trains; mu has full support.  [B]"""
     with jax.enable_x64(True):
-        per_pair = np.asarray(linear(jnp.asarray(policy / mu.policy), jnp.asarray(adv)))
+        per_pair = np.asarray(LINEAR(policy / mu.policy, adv))
     return np.asarray((mu.rho[..., None] * mu.policy * per_pair).sum((-1, -2)))
 
 
@@ -116,6 +123,5 @@ def clipped_surrogate(mu: Solved, pi_k: Array, policy: Array, clip_eps: float) -
     behind = np.where(seen, mu.policy, 1.0)
     ratio, centre = np.where(seen, policy, 1.0) / behind, np.where(seen, pi_k, 1.0) / behind
     with jax.enable_x64(True):
-        low, high = additive_bounds(jnp.asarray(centre), clip_eps)
-        per_pair = np.asarray(clipped(jnp.asarray(ratio), jnp.asarray(mu.adv), low, high))
+        per_pair = np.asarray(CLIPPED(ratio, mu.adv, centre, clip_eps))
     return np.asarray((mu.rho[..., None] * mu.policy * per_pair).sum((-1, -2)))

@@ -90,7 +90,7 @@ def smallest_counterexample(statement: Statement, seed: int, steps: int) -> tupl
     """A counterexample with two states and two actions, at the first discount at which there is one, made readable."""
     for gamma in READABLE_DISCOUNTS:
         at_gamma = statement._replace(discounts=(gamma,))
-        found = climb(at_gamma, stream(seed, statement.key, "smallest"), 2 * steps, SMALLEST_SHAPE)
+        found = climb(at_gamma, stream(seed, statement.key, "smallest"), steps, SMALLEST_SHAPE)
         if found.broken:
             return tuple(describe(statement, minimal(statement, found.instance)))
     return ()
