@@ -152,8 +152,8 @@ def report() -> None:
     ]
     text += [
         f"PPO and ToPPO at their defaults, {STEPS:,} steps. Final: mean return of the training episodes that ended in "
-        f"the last {FINAL:,} steps. Area: mean return over the whole run. Test: 10 episodes with the mean action at the "
-        "end. "
+        f"the last {FINAL:,} steps. Area: mean return over the whole run. Test: 10 episodes with the mean action at "
+        "the end. "
         "Brackets: 95% bootstrap intervals over runs.",
         "",
         "| task | algorithm | runs | final, mean | final, IQM | area, mean | area, IQM | test, mean |",

@@ -138,7 +138,9 @@ def evaluate(arguments: list[str]) -> None:
     )
     if given.video:
         ret = record(policy, source, given.video, given.seed)
-        console.print(f"film of one episode (return {ret:.1f}): {given.video}", highlight=False)
+        console.print(
+            f"film of the first seconds of an episode (return so far {ret:.1f}): {given.video}", highlight=False
+        )
 
 
 def plot(arguments: list[str]) -> None:

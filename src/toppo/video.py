@@ -1,5 +1,6 @@
 """A short film of a trained policy."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,15 @@ class VideoError(ToppoError):
         super().__init__(sentence, IO_ERROR)
 
 
-def record(policy: Policy, env_id: str, path: Path, seed: int, max_steps: int = 1000) -> float:
-    """Film one episode with the most likely actions; its return."""
+def record(policy: Policy, env_id: str, path: Path, seed: int, seconds: int = 8) -> float:
+    """Film the beginning of an episode with the most likely actions; its return so far."""
     try:
         import imageio_ffmpeg
     except ImportError as error:
         raise VideoError("a video needs imageio-ffmpeg: pip install 'toppo[video]'") from error
     writer: Any = None
-    env = make(env_id, render_mode="rgb_array")
+    world = Environment(make(env_id, render_mode="rgb_array"), env_id)
+    env = world.env  # without the wrapper that forbids drawing before its own reset
     fps = int(env.metadata.get("render_fps", 30))
     every = max(1, round(fps / 30))
 
@@ -49,13 +51,15 @@ def record(policy: Policy, env_id: str, path: Path, seed: int, max_steps: int = 
             if writer is None:
                 size = (picture.shape[1], picture.shape[0])
                 writer = imageio_ffmpeg.write_frames(str(path), size, fps=fps / every, macro_block_size=2)
-                writer.send(None)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", RuntimeWarning)  # JAX's word on forks: this one only runs ffmpeg
+                    writer.send(None)
             writer.send(picture)
         count += 1
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        [(ret, _)] = play(policy, Environment(env, env_id), 1, seed, max_steps=max_steps, after_step=film)
+        [(ret, _)] = play(policy, world, 1, seed, max_steps=seconds * fps, after_step=film)
     except OSError as error:
         raise VideoError(f"{path} cannot be written: {error}") from error
     finally:
