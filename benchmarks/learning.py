@@ -13,26 +13,36 @@ from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "learning"
 TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5", "Walker2d-v5", "Reacher-v5")
-RESET_TASKS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5")
-STEPS, SEEDS = 1_000_000, 5
+RESET_TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5")
+STEPS, RESET_STEPS, SEEDS = 1_000_000, 500_000, 5
+FINAL = 100_000  # the final return is the mean over the last so many steps
 
 
 def cells() -> list[dict]:
     """Every run of the proof, most wanted first."""
     grid = [
-        {"env": env, "algo": algo, "seed": seed} for seed in range(SEEDS) for env in TASKS for algo in ("toppo", "ppo")
+        {"env": env, "algo": algo, "seed": seed, "steps": STEPS}
+        for seed in range(SEEDS)
+        for env in TASKS
+        for algo in ("toppo", "ppo")
     ]
+    # Without annealing a run of 500k steps is the first half of a run of 1M, so only this arm is trained again.
     grid += [
-        {"env": env, "algo": "toppo", "seed": seed, "reset_each_batch": False}
+        {"env": env, "algo": "toppo", "seed": seed, "steps": RESET_STEPS, "reset_each_batch": False}
         for seed in range(SEEDS)
         for env in RESET_TASKS
     ]
     return grid
 
 
+def own_settings(cell: dict) -> dict:
+    """What a cell changes of the defaults."""
+    return {k: v for k, v in cell.items() if k not in ("env", "algo", "seed", "steps")}
+
+
 def curve_path(cell: dict) -> Path:
     """Where the curve of a cell lies."""
-    extra = "".join(f"-{k}={v}" for k, v in cell.items() if k not in ("env", "algo", "seed"))
+    extra = "".join(f"-{k}={v}" for k, v in own_settings(cell).items())
     return RESULTS / f"{cell['algo']}{extra}-{cell['env']}-{cell['seed']}.json"
 
 
@@ -40,8 +50,7 @@ def spec_of(cell: dict):
     """The spec of a cell."""
     from toppo.presets import spec_for
 
-    settings = {k: v for k, v in cell.items() if k not in ("env", "algo", "seed")}
-    return spec_for(cell["env"], cell["algo"], STEPS, cell["seed"], **settings)
+    return spec_for(cell["env"], cell["algo"], cell["steps"], cell["seed"], **own_settings(cell))
 
 
 def finished(cell: dict) -> bool:
@@ -55,25 +64,27 @@ def finished(cell: dict) -> bool:
 def run_cell(cell: dict) -> None:
     """Train one cell and write its curve."""
     from toppo.collect.pool import open_pool
-    from toppo.envs import describe, make, open_environment
+    from toppo.device import prepare
+    from toppo.envs import open_environment
     from toppo.evaluate import play, policy_of
     from toppo.rundir.curve import compact
     from toppo.rundir.versions import versions
-    from toppo.spec import algorithm, spec_hash, to_json
-    from toppo.train import Setup, initial_state, plan, train
+    from toppo.runs import setup_for
+    from toppo.spec import spec_hash, to_json
+    from toppo.train import initial_state, plan, train
 
+    prepare()
     spec = spec_of(cell)
-    spaces = describe(make(spec.env))
-    setup = Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.steps, spec.seed)
+    setup = setup_for(spec, spec.env)
     pool = open_pool(plan(setup), spec.env, 1)
-    state = initial_state(setup, pool.buffers)
+    state = initial_state(setup)
     episodes, metrics = [], []
     for iteration in train(setup, state, pool):
         state = iteration.state
         metrics.append(iteration.metrics)
         episodes += [{"step": e.step, "return": e.ret} for e in iteration.episodes]
     pool.close()
-    tests = play(policy_of(state, spaces), open_environment(spec.env, 0), 10, spec.seed)
+    tests = play(policy_of(state, setup.spaces), open_environment(spec.env, 0), 10, spec.seed)
     curve = compact(to_json(spec), versions(), episodes, metrics)
     curve |= {"spec_hash": spec_hash(spec), "test_returns": [round(r, 3) for r, _ in tests]}
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -98,6 +109,118 @@ def train_all(jobs: int) -> None:
         time.sleep(0.5)
 
 
+def load(cell: dict) -> dict:
+    """The curve of a cell with its returns as an array, gaps filled by the value before."""
+    import numpy as np
+
+    curve = json.loads(curve_path(cell).read_text())
+    returns = np.array([np.nan if r is None else r for r in curve["return"]], float)
+    for i in range(1, len(returns)):
+        if np.isnan(returns[i]):
+            returns[i] = returns[i - 1]
+    return curve | {"grid": np.array(curve["grid"]), "return": returns}
+
+
+def final_and_area(curve: dict, budget: int) -> tuple[float, float]:
+    """Mean return over the last 100k steps, and over all of the first ``budget`` steps."""
+    import numpy as np
+
+    inside = curve["grid"] <= budget
+    last = inside & (curve["grid"] > budget - FINAL)
+    return float(np.nanmean(curve["return"][last])), float(np.nanmean(curve["return"][inside]))
+
+
+def report() -> None:
+    """Write the tables and the figure."""
+    import numpy as np
+
+    from toppo.report.figures import COLOURS, figure, save
+    from toppo.report.statistics import Estimate, bootstrap, difference, iqm, mean
+
+    def show(e: Estimate) -> str:
+        return f"{e.value:.4g} [{e.low:.4g}, {e.high:.4g}]"
+
+    def group(env: str, algo: str, **settings) -> list[dict]:
+        wanted = [c for c in cells() if c["env"] == env and c["algo"] == algo and own_settings(c) == settings]
+        return [load(c) for c in wanted if finished(c)]
+
+    text = [
+        "# Proof of learning",
+        "",
+        "    python benchmarks/learning.py train && python benchmarks/learning.py report",
+        "",
+    ]
+    text += [
+        f"PPO and ToPPO at their defaults, {STEPS:,} steps. Final: mean return of the training episodes that ended in "
+        f"the last {FINAL:,} steps. Area: mean return over the whole run. Test: 10 episodes with the mean action at "
+        "the end. "
+        "Brackets: 95% bootstrap intervals over runs.",
+        "",
+        "| task | algorithm | runs | final, mean | final, IQM | area, mean | area, IQM | test, mean |",
+        "|---|---|---:|---|---|---|---|---|",
+    ]
+    sheet, axes = figure(1, len(TASKS), width=3.4)
+    gaps = []
+    for axis, env in zip(axes[0], TASKS, strict=True):
+        scores = {}
+        for algo in ("toppo", "ppo"):
+            curves = group(env, algo)
+            if not curves:
+                continue
+            pairs = np.array([final_and_area(c, STEPS) for c in curves])
+            tests = np.array([np.mean(c["test_returns"]) for c in curves])
+            scores[algo] = pairs
+            cellsof = [bootstrap(pairs[:, 0], mean), bootstrap(pairs[:, 0], iqm), bootstrap(pairs[:, 1], mean)]
+            cellsof += [bootstrap(pairs[:, 1], iqm), bootstrap(tests, mean)]
+            text.append(f"| {env} | {algo} | {len(curves)} | " + " | ".join(map(show, cellsof)) + " |")
+            rows = np.stack([c["return"] for c in curves])
+            for row in rows:
+                axis.plot(curves[0]["grid"], row, color=COLOURS[algo], alpha=0.25, linewidth=0.7)
+            axis.plot(
+                curves[0]["grid"],
+                np.nanmean(rows, 0),
+                color=COLOURS[algo],
+                linewidth=1.8,
+                label=f"{algo} ({len(rows)} runs)",
+            )
+        if len(scores) == 2:
+            gaps.append(
+                (
+                    env,
+                    difference(scores["toppo"][:, 0], scores["ppo"][:, 0]),
+                    difference(scores["toppo"][:, 1], scores["ppo"][:, 1]),
+                )
+            )
+        axis.set_title(env, fontsize=10)
+        axis.set_xlabel("environment steps", fontsize=9)
+        if scores:
+            axis.legend(fontsize=8, frameon=False)
+    axes[0, 0].set_ylabel("return of training episodes", fontsize=9)
+    save(sheet, RESULTS / "learning.png")
+    text += ["", "ToPPO minus PPO, difference of means:", "", "| task | final | area |", "|---|---|---|"]
+    text += [f"| {env} | {show(final)} | {show(area)} |" for env, final, area in gaps]
+    text += [
+        "",
+        "![learning curves](learning.png)",
+        "",
+        f"## Reset at the start of every batch, or continue episodes (ToPPO, first {RESET_STEPS:,} steps)",
+        "",
+    ]
+    text += ["| task | arm | runs | final, mean | area, mean |", "|---|---|---:|---|---|"]
+    for env in RESET_TASKS:
+        arms = {"reset": group(env, "toppo"), "continue": group(env, "toppo", reset_each_batch=False)}
+        values = {k: np.array([final_and_area(c, RESET_STEPS) for c in v]) for k, v in arms.items() if v}
+        for name, v in values.items():
+            text.append(
+                f"| {env} | {name} | {len(v)} | {show(bootstrap(v[:, 0], mean))} | {show(bootstrap(v[:, 1], mean))} |"
+            )
+        if len(values) == 2:
+            both = [difference(values["reset"][:, i], values["continue"][:, i]) for i in (0, 1)]
+            text.append(f"| {env} | reset minus continue | | {show(both[0])} | {show(both[1])} |")
+    (RESULTS / "README.md").write_text("\n".join(text) + "\n")
+    print("\n".join(text))
+
+
 def main() -> None:
     """Parse and go."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -110,7 +233,7 @@ def main() -> None:
     elif arguments.what == "train":
         train_all(arguments.jobs)
     else:
-        raise SystemExit("report: not yet")
+        report()
 
 
 if __name__ == "__main__":

@@ -9,10 +9,11 @@ import numpy as np
 
 from toppo import runs
 from toppo.collect.act import mlp_actor, noise_for
+from toppo.collect.episodes import after_replay
 from toppo.collect.pool import open_pool
 from toppo.device import prepare
 from toppo.envs import EnvSource, Spaces, open_environment
-from toppo.envs.spaces import action_to_env, spaces_from_json
+from toppo.envs.spaces import action_to_env, spaces_from_json, spaces_to_json
 from toppo.errors import ToppoError
 from toppo.evaluate import play, policy_of
 from toppo.presets import spec_for
@@ -54,7 +55,8 @@ class Agent:
         pool = open_pool(plan(setup), self.source, default_workers(self.spec) if workers is None else workers)
         try:
             if self.state.batches:
-                pool.restore(self.state.episodes)
+                exact = pool.restore(self.state.episodes)
+                self.state = self.state._replace(episodes=after_replay(self.state.episodes, exact))
             for iteration in train(setup, self.state, pool):
                 self.state = iteration.state
                 if callback is not None and callback(iteration) is False:
@@ -98,7 +100,7 @@ class Agent:
     def save(self, path: str | Path) -> None:
         """Write everything the agent is into a directory: it can be loaded to act or to learn on."""
         arrays, counters = state_to_arrays(self.state)
-        facts = {"spec": to_json(self.spec), "spaces": self.spaces._asdict(), "state": counters}
+        facts = {"spec": to_json(self.spec), "spaces": spaces_to_json(self.spaces), "state": counters}
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and not (target / "manifest.json").is_file():

@@ -12,7 +12,7 @@ class ToppoError(Exception):
         self.code = code
 
 
-class EnvironmentFault(ToppoError):
+class EnvironmentFault(ToppoError):  # noqa: N818 - it names what happened
     """The environment misbehaved: which one, when, and how."""
 
     def __init__(self, sentence: str) -> None:
@@ -20,7 +20,7 @@ class EnvironmentFault(ToppoError):
         super().__init__(sentence, BAD_DATA)
 
 
-class LearnerFault(ToppoError):
+class LearnerFault(ToppoError):  # noqa: N818 - it names what happened
     """The learner produced a value that is not finite."""
 
     def __init__(self, sentence: str) -> None:

@@ -49,8 +49,8 @@ def adam_epochs(
 ) -> Ascent:
     """Epochs of minibatch ascent on ``objective(params, minibatch)`` while ``go_on(params, epochs_run)`` holds.
 
-    The objective gives its value and anything else worth a mean over all steps.  ``data`` has leaves [B, ...]; ``order``
-    [epochs, minibatches, size] holds indices into them.
+    The objective gives its value and anything else worth a mean over all steps.  ``data`` has leaves [B, ...] and
+    ``order`` [epochs, minibatches, size] holds indices into them.
     """
     # One flat vector makes Adam a single fused loop: a quarter off the time of an update with small networks.
     theta, unravel = ravel_pytree(params)
@@ -88,9 +88,9 @@ def measure(problem: Problem, policy: Any) -> tuple[Array, dict[str, Array], Arr
     ratio = jnp.exp(net.family.log_prob(dist, sample.action) - sample.logp)
     tv = total_variation(ratio, sample.centre, sample.weight)
     report = {
-        "train/approx_kl": jnp.mean(sample.weight * net.family.kl(sample.dist_k, dist)),
-        "train/entropy_loss": -jnp.mean(sample.weight * net.family.entropy(dist)),
-        "train/std": jnp.mean(sample.weight * net.family.std(dist)),
+        "train/approx_kl": net.family.kl(sample.dist_k, dist).mean(),
+        "train/entropy_loss": -net.family.entropy(dist).mean(),
+        "train/std": net.family.std(dist).mean(),
     }
     return tv, report, ratio
 
@@ -152,6 +152,12 @@ def adapt_lr(lr_scale: Array, tv: Array, clip_eps: Array) -> Array:
     """Shrink the factor by 1.03 when TV > eps/2, grow it by 1.03 when TV < eps/4."""
     bound = clip_eps / 2
     return jnp.where(tv > bound, lr_scale / 1.03, jnp.where(tv < 0.5 * bound, lr_scale * 1.03, lr_scale))
+
+
+def adapt_penalty(alpha: Array, penalty: Array, target: float) -> Array:
+    """Double a penalty's weight when the penalty is above 1.5 target, halve it when below target / 1.5; 0 stays 0."""
+    factor = jnp.where(penalty > 1.5 * target, 2.0, jnp.where(penalty < target / 1.5, 0.5, 1.0))
+    return jnp.where(alpha > 0, jnp.clip(alpha * factor, 2.0**-10, 64.0), 0.0)
 
 
 class TrustRegion(NamedTuple):
@@ -221,9 +227,25 @@ def least_squares(problem: Regression) -> Ascent:
     return regress_on(problem, objective, (sample.obs, sample.ret, sample.weight))
 
 
+def clipped_least_squares(problem: Regression, clip_eps: float, coef: float) -> Ascent:
+    """Ascent on -coef mean( w max( (V - R)^2, (V_k + clip(V - V_k, -eps, eps) - R)^2 ) ) / (2 mean w)."""
+    sample, net = problem.sample, problem.net
+
+    def objective(critic: Any, batch: tuple[Array, Array, Array, Array]) -> tuple[Array, tuple[()]]:
+        obs, ret, weight, before = batch
+        value = net.value(critic, obs)
+        near = before + jnp.clip(value - before, -clip_eps, clip_eps)
+        loss = 0.5 * jnp.maximum(jnp.square(value - ret), jnp.square(near - ret))
+        return -coef * jnp.mean(weight * loss) / weight.mean(), ()
+
+    before = net.value(problem.critic, sample.obs)
+    return regress_on(problem, objective, (sample.obs, sample.ret, sample.weight, before))
+
+
 def regress_on(problem: Regression, objective: Callable[[Any, Any], tuple[Array, Any]], data: Any) -> Ascent:
     """Minibatch ascent of the critic on ``objective(critic, minibatch of data)``, as many epochs as the policy took."""
-    go_on: Callable[[Any, Array], Array] = lambda _, done: done < problem.epochs  # noqa: E731
-    return adam_epochs(
-        objective, problem.critic, problem.opt, data, problem.order, problem.lr, problem.common, go_on
-    )
+
+    def go_on(critic: Any, epochs: Array) -> Array:
+        return epochs < problem.epochs
+
+    return adam_epochs(objective, problem.critic, problem.opt, data, problem.order, problem.lr, problem.common, go_on)

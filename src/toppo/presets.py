@@ -16,8 +16,8 @@ PAPER_TASKS = (
     "Humanoid-v5",
 )
 
-# Appendix A.3 of the paper, table "Hyperparameters for ToPPO on Mujoco tasks", and the code it builds on: gamma, lambda,
-# epochs, minibatches, Adam and the networks are the defaults of ``Common``; batches start with a reset.
+# Appendix A.3 of the paper, table "Hyperparameters for ToPPO on Mujoco tasks", and the code it builds on: gamma,
+# lambda, epochs, minibatches, Adam and the networks are the defaults of ``Common``; batches start with a reset.
 KINDS: dict[str, dict[str, Any]] = {
     "mujoco": {"reset_each_batch": True},
     "other": {},

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from toppo.collect.episodes import after_replay
 from toppo.collect.pool import open_pool
 from toppo.device import prepare
 from toppo.envs import EnvSource, describe, make
 from toppo.envs.make import is_registered
+from toppo.envs.spaces import spaces_to_json
 from toppo.errors import CANNOT_CREATE, NO_INPUT, ToppoError
 from toppo.interrupt import Interrupted, StopRequest, stop_request
 from toppo.rundir.checkpoint import Checkpoint, CheckpointError, add_checkpoint, newest_checkpoint
@@ -89,8 +91,8 @@ def resume(
     drift = differences(read_json(layout.versions))
     if drift and not allow_drift:
         raise ToppoError(
-            f"{root} was started with other versions ({', '.join(drift)}), so it would not continue to the same numbers: "
-            "install those, or continue all the same with --allow-drift"
+            f"{root} was started with other versions ({', '.join(drift)}), and would not continue to the same "
+            "numbers: install those, or continue all the same with --allow-drift"
         )
     source = source if source is not None else source_of(spec)
     setup = setup_for(spec, source)
@@ -164,14 +166,18 @@ def _train(
     observe: Observer,
 ) -> State:
     prepare()
-    facts = checkpoint.facts if checkpoint else None
-    state = state_from_arrays(setup, checkpoint.arrays, facts["state"]) if checkpoint else initial_state(setup)
-    exact = facts["exact"] if facts else True
+    if checkpoint is None:
+        state, offsets, exact = initial_state(setup), None, True
+    else:
+        facts = checkpoint.facts
+        state = state_from_arrays(setup, checkpoint.arrays, facts["state"])
+        offsets, exact = facts["offsets"], facts["exact"]
     pool = open_pool(plan(setup), source, options.workers)
-    logs = _Logs(layout, facts["offsets"] if facts else None, state.steps, options.tensorboard)
+    logs = _Logs(layout, offsets, state.steps, options.tensorboard)
     try:
-        if checkpoint and not pool.restore(state.episodes):
-            exact = False
+        replayed = pool.restore(state.episodes) if checkpoint else []
+        if not all(replayed):
+            exact, state = False, state._replace(episodes=after_replay(state.episodes, replayed))
             print("warning: an environment did not replay to where it was: resumed, not bit-exact", flush=True)
         with stop_request() as request:
             job = _Job(spec, layout, options, logs, exact, request)
@@ -217,7 +223,7 @@ class _Job:
         arrays, counters = state_to_arrays(state)
         facts = {
             "spec": to_json(self.spec),
-            "spaces": setup.spaces._asdict(),
+            "spaces": spaces_to_json(setup.spaces),
             "state": counters,
             "offsets": self.logs.offsets(),
             "exact": self.exact,

@@ -41,14 +41,14 @@ def state_from_arrays(setup: Setup, arrays: Mapping[str, np.ndarray], facts: Map
         template = segment_template(setup)
         memory: Memory = tuple(fill(template, arrays, f"memory/{i}/") for i in range(int(facts["memory"])))
         episodes = tuple(_episode(setup, arrays, i, int(n)) for i, n in enumerate(facts["started"]))
-        moments = [_moments(arrays, name) for name in ("obs", "return")]
-        counters = [int(facts[name]) for name in ("batches", "iteration", "steps")]
+        obs_moments, return_moments = _moments(arrays, "obs"), _moments(arrays, "return")
+        batches, iteration, steps = (int(facts[name]) for name in ("batches", "iteration", "steps"))
         expected = len(named_leaves(learner)) + len(memory) * len(named_leaves(template)) + 3 * len(episodes) + 6
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise CheckpointError(f"the checkpoint does not fit its spec: {error}") from error
     if len(episodes) != setup.common.envs or len(arrays) != expected:
         raise CheckpointError("the checkpoint does not fit its spec: it holds other arrays than the spec implies")
-    return State(learner, *moments, memory, episodes, *counters)
+    return State(learner, obs_moments, return_moments, memory, episodes, batches, iteration, steps)
 
 
 def segment_template(setup: Setup) -> Segment:
@@ -56,8 +56,8 @@ def segment_template(setup: Setup) -> Segment:
     rows = (setup.config.n // setup.common.envs, setup.common.envs)
     size, spaces = setup.spaces.obs_size, setup.spaces
 
-    def shape(dims: tuple[int, ...], dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(dims, dtype)
+    def shape(dims: tuple[int, ...], dtype: Any = jnp.float32) -> Any:
+        return jax.eval_shape(lambda: jnp.zeros(dims, dtype))
 
     action = shape(rows, jnp.int32) if spaces.discrete else shape((*rows, spaces.action_size))
     obs = shape((*rows, size))

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from toppo.algos import REGISTRY
@@ -30,6 +31,8 @@ class Spec:
         require(self.steps >= 1, f"steps is {self.steps}, but must be at least 1")
         require(0 <= self.seed < 2**31, f"seed is {self.seed}, but must be in [0, 2^31)")
         n, common = self.config.n, self.common
+        for name, value in {**vars(common), **vars(self.config)}.items():
+            require(not isinstance(value, float) or isfinite(value), f"{name} is {value}, but must be finite")
         require(n % common.envs == 0, f"n is {n}, but must be a multiple of envs = {common.envs}")
         require(n >= common.minibatches, f"n is {n}, but must be at least minibatches = {common.minibatches}")
 
@@ -69,6 +72,8 @@ def from_json(data: Any) -> Spec:
 
 def settings_from(kind: type, values: dict[str, Any]) -> Any:
     """A settings object from JSON values, each checked against the type of its default."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{kind.__name__} is {values!r}, but must be an object with settings")
     defaults = {f.name: f.default for f in dataclasses.fields(kind)}
     _refuse_unknown(kind.__name__, set(values) - set(defaults))
     return kind(**{name: _like(name, value, defaults[name]) for name, value in values.items()})
@@ -93,7 +98,7 @@ def _typed(data: dict[str, Any], name: str, kind: type) -> Any:
 def _like(name: str, value: Any, default: Any) -> Any:
     if isinstance(default, tuple) and isinstance(value, list | tuple):
         return tuple(_like(name, v, default[0]) for v in value)
-    if type(default) is float and type(value) is int:
+    if type(default) is float and type(value) is int and abs(value) < 2**53:
         return float(value)
     if type(value) is not type(default):
         raise ValueError(f"{name} is {value!r}, but must be a {type(default).__name__}")

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.signal import lfilter
@@ -178,7 +177,7 @@ class _Loop:
             iteration=k + 1,
             steps=state.steps + config.n,
         )
-        jax.block_until_ready(improved)
+        int(improved.epochs)  # wait for the program to end
         clock.lap("update")
         if state.steps < setup.steps:
             self.start(state)
@@ -226,7 +225,7 @@ class _Loop:
         if common.normalise_reward:
             rewards = [f.rewards for f in finished]
             last_noop = state.batches * self.setup.config.n >= common.noop_steps
-            if use_cut_episodes and last_noop and not rewards and state.return_moments.count == 0:
+            if use_cut_episodes and last_noop and not rewards and state.return_moments.n == 0:
                 rewards = list(buffers.reward.T)
             state = state._replace(return_moments=_merge_returns(state.return_moments, rewards, common.gamma))
         return state, finished
@@ -236,8 +235,7 @@ class _Loop:
         # A copy: the workers write the next batch into these arrays while this one is still in use.
         raw = RawBatch(*(jnp.array(x, copy=True) for x in self.pool.buffers[:6]))
         raw = raw._replace(reward=raw.reward.astype(jnp.float32))
-        scale = Scale(*(jnp.asarray(x) for x in self._scale(state)))
-        return self.programs.label(state.learner.params, raw, scale, jnp.int32(state.iteration))
+        return self.programs.label(state.learner.params, raw, self._scale(state), jnp.int32(state.iteration))
 
     def _relabel(self, params: Params, memory: Memory) -> tuple[Memory, list[float]]:
         """Older batches labelled anew, and mean |1 - pi_k/mu| of every batch; 0 where nothing is labelled anew."""
@@ -258,9 +256,9 @@ class _Loop:
     def _scale(self, state: State) -> Scale:
         moments, returns = state.obs_moments, state.return_moments
         return Scale(
-            moments.mean.astype(np.float32),
-            (1.0 / standard_deviation(moments)).astype(np.float32),
-            np.float32(1.0 / standard_deviation(returns)),
+            jnp.asarray(moments.mean, jnp.float32),
+            jnp.asarray(1.0 / standard_deviation(moments), jnp.float32),
+            jnp.asarray(1.0 / standard_deviation(returns), jnp.float32),
         )
 
     def _order(self, k: int, weights: tuple[float, ...]) -> Any:

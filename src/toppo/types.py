@@ -167,6 +167,7 @@ class Algorithm(NamedTuple):
 
     name: str
     title: str
+    summary: str  # one line for people
     config: type
     common: dict[str, Any]  # shared settings for which this algorithm's paper has another value
     check: Callable[[Any, Common, bool], None]  # refuses shared settings, or discrete actions, that it cannot serve

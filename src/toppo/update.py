@@ -50,7 +50,7 @@ class Programs(NamedTuple):
 
 
 def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net) -> Programs:
-    """The programs of an algorithm with its settings; ``improve`` and ``regress`` compile once per number of batches."""
+    """The programs of an algorithm; ``improve`` and ``regress`` compile once per number of batches, the others once."""
 
     def label(params: Params, raw: RawBatch, scale: Scale, iteration: Array) -> tuple[Segment, Array]:
         """The Segment of a batch that pi_k has just collected, and the critic's explained variance on it."""
@@ -87,8 +87,8 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
 
         value, next_value = values(segment.obs), values(segment.next_obs)
         reward = normalise(segment.reward, jnp.zeros(()), scale.reward_factor)
-        path = (reward, value, next_value, segment.terminated, segment.ended, ratio, after)
-        return *algorithm.label(config, *path, common.gamma, common.lam), value
+        path = (reward, value, next_value, segment.terminated, segment.ended, ratio, common.gamma, common.lam, after)
+        return *algorithm.label(config, *path), value
 
     def prepare(params: Params, segment: Segment, weight: Array, newest: bool) -> Sample:
         """One drawn batch, flattened, with pi_k's log-probabilities."""

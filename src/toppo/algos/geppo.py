@@ -1,4 +1,6 @@
-"""GePPO.    L(pi) = sum_i nu_i E_{rho^{pi_{k-i}}} min( r A, clip(r, c - eps, c + eps) A ),   r = pi/pi_{k-i},   A = A^{pi_k}
+"""GePPO.    L(pi) = sum_mu nu_mu E_{rho^mu} min( r A, clip(r, c - eps, c + eps) A ),   r = pi/mu,   c = pi_k/mu
+
+A = A^{pi_k} by V-trace, nu falls with the age of mu.
 
 draw: last 4, weighted | label: V-trace, pi_k | objective: clip at c, +- eps | improve: Adam epochs, adaptive lr |
 keep: last 3
@@ -41,16 +43,15 @@ def policy_weights(config: GePPOConfig) -> np.ndarray:
     if config.uniform:
         count = max(1, round(2 * bound - 1))
         return np.full(count, 1.0 / count)
-    for count in range(1, int(3 * bound) + 2):  # the weights fall to 0 before age 3 B
-        ages = np.arange(1.0, count + 2)
-        normal = np.array([[count, -ages[:-1].sum()], [ages[:-1].sum(), -np.square(ages[:-1]).sum()]])
-        if count == 1 and bound > 1:
-            continue
-        nu = np.ones(2) * (1.0, 0.0) if count == 1 else (lambda a, b: a - b * ages)(*np.linalg.solve(normal, [1, bound]))
-        if nu[-1] <= 1e-12:
+    nu = np.ones(1)
+    for count in range(2, int(3 * bound) + 1 if bound > 1 else 2):  # a line that sums to 1 has reached 0 by age 3 B
+        ages = np.arange(1.0, count + 1)
+        a, b = np.linalg.solve([[count, -ages.sum()], [ages.sum(), -(ages @ ages)]], [1.0, bound])
+        nu = a - b * ages
+        if a - b * (count + 1) <= 0:
             break
     nu = nu[nu >= 0.01]
-    return nu / nu.sum()
+    return np.asarray(nu / nu.sum())
 
 
 def draw(config: GePPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
@@ -80,6 +81,7 @@ def keep(config: GePPOConfig, memory: Memory, kl: list[float]) -> Memory:
 ALGORITHM = ppo.ALGORITHM._replace(
     name="geppo",
     title="GePPO",
+    summary="last four batches, weighted, V-trace advantages, clipped around pi_k/mu",
     config=GePPOConfig,
     label=label_vtrace,
     relabel=lambda config: True,

@@ -57,6 +57,7 @@ def improve(config: OffPolicyPPOConfig, problem: Problem) -> Improved:
 ALGORITHM = ppo.ALGORITHM._replace(
     name="oppo",
     title="Off-policy PPO",
+    summary="newest batch and an old one, V-trace advantages, clipped around pi_k/mu by a factor",
     config=OffPolicyPPOConfig,
     label=label,
     relabel=lambda config: True,

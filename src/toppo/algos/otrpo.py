@@ -1,4 +1,4 @@
-"""Off-policy TRPO.    max E_{rho^mu}[ r A ]   subject to   E_s KL(pi_k || pi) <= delta,   r = pi/mu,   A = A^{pi_k} by V-trace
+"""Off-policy TRPO.    max E_{rho^mu}[ r A ]   subject to   E_s KL(pi_k || pi) <= delta,   r = pi/mu,   A = A^{pi_k}
 
 draw: newest + 1 old | label: V-trace, pi_k | objective: linear | improve: trust region | keep: last 4
 """
@@ -54,6 +54,7 @@ def keep(config: OffPolicyTRPOConfig, memory: Memory, kl: list[float]) -> Memory
 ALGORITHM = trpo.ALGORITHM._replace(
     name="otrpo",
     title="Off-policy TRPO",
+    summary="newest batch and an old one, V-trace advantages, natural-gradient step under a KL bound",
     config=OffPolicyTRPOConfig,
     label=label_vtrace,
     relabel=lambda config: True,

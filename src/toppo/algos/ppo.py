@@ -53,6 +53,7 @@ def keep(config: Any, memory: Memory, kl: list[float]) -> Memory:
 ALGORITHM = Algorithm(
     name="ppo",
     title="PPO",
+    summary="newest batch, clipped around 1",
     config=PPOConfig,
     common={},
     check=anything,

@@ -30,9 +30,9 @@ def label_gae(
     terminated: Array,
     ended: Array,
     ratio: Array,
-    after: Array,
     gamma: float,
     lam: float,
+    after: Array,
 ) -> tuple[Array, Array]:
     """The advantage of the policy that acted."""
     return gae(reward, value, next_value, terminated, ended, gamma, lam)

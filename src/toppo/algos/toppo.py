@@ -1,4 +1,4 @@
-"""ToPPO.    L_k(pi) = E_{(s,a)~rho^mu} min( r A^mu, clip(r, max(c - eps, 0), c + eps) A^mu ),   r = pi/mu,   c = pi_k/mu
+"""ToPPO.    L_k(pi) = E_{rho^mu} min( r A^mu, clip(r, max(c - eps, 0), c + eps) A^mu ),   r = pi/mu,   c = pi_k/mu
 
 draw: newest + 1 of M | label: GAE of mu, frozen | objective: clip at c, +- eps | improve: Adam epochs, early stop |
 keep: KL(mu, pi) <= alpha, at most N
@@ -70,6 +70,7 @@ def keep(config: ToPPOConfig, memory: Memory, kl: list[float]) -> Memory:
 ALGORITHM = ppo.ALGORITHM._replace(
     name="toppo",
     title="ToPPO",
+    summary="newest batch and one old one with its own advantage, clipped around pi_k/mu; old batches filtered by KL",
     config=ToPPOConfig,
     relabel=lambda config: config.recompute_adv,
     draw=draw,

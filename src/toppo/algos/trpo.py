@@ -49,6 +49,7 @@ def improve(config: TRPOConfig, problem: Problem) -> Improved:
 ALGORITHM = ppo.ALGORITHM._replace(
     name="trpo",
     title="TRPO",
+    summary="newest batch, natural-gradient step under a KL bound",
     config=TRPOConfig,
     common={"max_grad_norm": 0.0},
     check=no_gradient_bound,

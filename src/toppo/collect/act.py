@@ -34,7 +34,8 @@ def mlp_actor(shift: np.ndarray, factor: np.ndarray, weights: Sequence[np.ndarra
         out += last_b
         if discrete:
             return np.asarray((out + noise).argmax())
-        return out + std * noise
+        action: np.ndarray = out + std * noise
+        return action
 
     return act
 

@@ -1,5 +1,6 @@
 """Bookkeeping of episodes, from the arrays of a batch alone."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,14 @@ def no_episode(plan: Plan) -> OpenEpisode:
     """An environment before its first reset."""
     actions = np.zeros(0, np.int32) if plan.discrete else np.zeros((0, plan.action_size), np.float32)
     return OpenEpisode(0, actions, np.zeros(0), np.zeros(plan.obs_size, np.float32))
+
+
+def after_replay(episodes: tuple[OpenEpisode, ...], exact: Sequence[bool]) -> tuple[OpenEpisode, ...]:
+    """The open episodes after ``Pool.restore``: one whose replay led elsewhere is given up, and a new one follows."""
+    return tuple(
+        e if ok else e._replace(actions=e.actions[:0], rewards=e.rewards[:0])
+        for e, ok in zip(episodes, exact, strict=True)
+    )
 
 
 def advance(

@@ -29,8 +29,8 @@ class Pool(Protocol):
     def finish(self) -> None:
         """Wait until the batch that was started lies in the buffers."""
 
-    def restore(self, episodes: tuple[OpenEpisode, ...]) -> bool:
-        """Bring the environments back to where they were; False if one could not be."""
+    def restore(self, episodes: tuple[OpenEpisode, ...]) -> list[bool]:
+        """Bring the environments back to where they were; False for one that could not be."""
 
     def close(self) -> None:
         """End the workers."""
@@ -55,9 +55,9 @@ class LocalPool:
         self._worker.collect(self._batch)
         self._batch = None
 
-    def restore(self, episodes: tuple[OpenEpisode, ...]) -> bool:
+    def restore(self, episodes: tuple[OpenEpisode, ...]) -> list[bool]:
         """Replay every environment."""
-        return all([self._worker.restore(i, episode) for i, episode in enumerate(episodes)])
+        return [self._worker.restore(i, episode) for i, episode in enumerate(episodes)]
 
     def close(self) -> None:
         """Close the environments."""
@@ -99,14 +99,14 @@ class ProcessPool:
         for worker in self._workers:
             worker.reply()
 
-    def restore(self, episodes: tuple[OpenEpisode, ...]) -> bool:
+    def restore(self, episodes: tuple[OpenEpisode, ...]) -> list[bool]:
         """Let every worker replay its environments."""
-        exact = True
+        exact = []
         for i, episode in enumerate(episodes):
             worker = self._workers[self._owner[i]]
             message = {"do": "restore", "env": i, "started": episode.started}
             worker.send(message, (episode.actions, episode.rewards, episode.obs))
-            exact &= bool(worker.reply()["exact"])
+            exact.append(bool(worker.reply()["exact"]))
         return exact
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import traceback
+from contextlib import suppress
 
 from toppo.collect.wire import receive, send
 from toppo.collect.worker import Plan, Worker, buffers_in
@@ -40,19 +41,17 @@ def main() -> None:
     except (EOFError, BrokenPipeError):
         pass
     except ToppoError as error:
-        _report(replies, str(error), expected=True)
+        _report(replies, str(error))
     except Exception as error:
         traceback.print_exc()
-        _report(replies, f"{type(error).__name__}: {error}", expected=False)
+        _report(replies, f"{type(error).__name__}: {error}")
     # Leave at once: environments may hold threads or windows that outlive their process otherwise.
     os._exit(0)
 
 
-def _report(replies: int, message: str, expected: bool) -> None:
-    try:
-        send(replies, {"ok": False, "message": message, "expected": expected})
-    except BrokenPipeError:
-        pass
+def _report(replies: int, message: str) -> None:
+    with suppress(BrokenPipeError):
+        send(replies, {"ok": False, "message": message})
 
 
 if __name__ == "__main__":

@@ -63,7 +63,8 @@ def buffers_in(plan: Plan, memory: memoryview | bytearray) -> Buffers:
         size = int(np.prod(shape))
         arrays.append(np.frombuffer(memory, dtype, size, offset).reshape(shape))
         offset += _padded(size * dtype.itemsize)
-    return Buffers(*arrays[:8], tuple(arrays[8:]))
+    obs, next_obs, action, reward, terminated, ended, shift, factor, *weights = arrays
+    return Buffers(obs, next_obs, action, reward, terminated, ended, shift, factor, tuple(weights))
 
 
 def buffers_size(plan: Plan) -> int:

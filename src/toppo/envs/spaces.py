@@ -1,12 +1,13 @@
 """What the learner needs to know of an environment's spaces, as plain data that fits into a JSON file."""
 
 from collections.abc import Callable
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
-from toppo.errors import ToppoError
+from toppo.errors import BAD_DATA, ToppoError
 
 
 class Spaces(NamedTuple):
@@ -64,13 +65,35 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
     if np.all(factor == 1) and np.all(shift == 0) and len(shape) == 1 and dtype == np.float32:
         return lambda action: np.minimum(np.maximum(action, low), high)
 
-    def rescale(action: np.ndarray) -> np.ndarray:
+    def rescale(action: np.ndarray) -> Any:
         return (np.minimum(np.maximum(action, low), high) * factor + shift).astype(dtype).reshape(shape)
 
     return rescale
 
 
+def spaces_to_json(spaces: Spaces) -> dict[str, Any]:
+    """The Spaces as JSON data; an unbounded side is null, since JSON knows no infinity."""
+    bounds = {name: [x if isfinite(x) else None for x in getattr(spaces, name)] for name in ("low", "high")}
+    return {**spaces._asdict(), **bounds}
+
+
 def spaces_from_json(data: Any) -> Spaces:
-    """The Spaces that a checkpoint's JSON holds."""
-    values = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
-    return Spaces(**values)
+    """The Spaces that ``spaces_to_json`` wrote; a stranger may have made the file."""
+    if not isinstance(data, dict) or set(data) != set(Spaces._fields):
+        raise ToppoError("the file does not hold the spaces of an environment", BAD_DATA)
+    whole = all(type(data[name]) is int for name in ("action_size", "start")) and type(data["discrete"]) is bool
+    shapes = all(_numbers(data[name], int) for name in ("obs_shape", "action_shape"))
+    bounds = all(_numbers(data[name], float, type(None)) for name in ("low", "high"))
+    limit, dtype = data["episode_limit"], data["action_dtype"]
+    known = dtype in ("float16", "float32", "float64", "int64") and (limit is None or type(limit) is int)
+    sizes = not bounds or len(data["low"]) == len(data["high"]) == (0 if data["discrete"] else data["action_size"])
+    if not (whole and shapes and bounds and known and sizes):
+        raise ToppoError("the file's spaces hold values that no environment has", BAD_DATA)
+    low = tuple(-inf if x is None else x for x in data["low"])
+    high = tuple(inf if x is None else x for x in data["high"])
+    tuples = {"obs_shape": tuple(data["obs_shape"]), "action_shape": tuple(data["action_shape"])}
+    return Spaces(**{**data, **tuples, "low": low, "high": high})
+
+
+def _numbers(values: Any, *kinds: type) -> bool:
+    return isinstance(values, list) and all(type(v) in kinds for v in values)

@@ -5,15 +5,15 @@ import jax.numpy as jnp
 from jax import Array
 
 
-def backward_sum(x: Array, decay: Array, after: Array) -> Array:
-    """y_t = x_t + decay_t * y_{t+1}, with y_T = after.  [T, ...], [T, ...], [...] -> [T, ...]"""
+def backward_sum(x: Array, decay: Array, after: Array | None = None) -> Array:
+    """y_t = x_t + decay_t * y_{t+1}, with y_T = ``after`` or 0.  [T, ...], [T, ...], [...] -> [T, ...]"""
 
     def step(later: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
         x_t, decay_t = now
         y_t = x_t + decay_t * later
         return y_t, y_t
 
-    _, y = jax.lax.scan(step, after, (x, decay), reverse=True, unroll=8)
+    _, y = jax.lax.scan(step, jnp.zeros_like(x[0]) if after is None else after, (x, decay), reverse=True, unroll=8)
     return y
 
 
@@ -29,8 +29,7 @@ def gae(
 
     A_t = delta_t + gamma * lam * A_{t+1} inside one episode;  R_t = V(s_t) + A_t.  All arguments [T, ...].
     """
-    ones, nothing = jnp.ones_like(value), jnp.zeros_like(value[0])
-    return vtrace(reward, value, next_value, terminated, ended, ones, nothing, gamma, lam)
+    return vtrace(reward, value, next_value, terminated, ended, jnp.ones_like(value), gamma, lam)
 
 
 def vtrace(
@@ -40,9 +39,9 @@ def vtrace(
     terminated: Array,
     ended: Array,
     ratio: Array,
-    after: Array,
     gamma: float,
     lam: float,
+    after: Array | None = None,
 ) -> tuple[Array, Array]:
     """V-trace form of GAE: advantages of pi_k from data of mu, ``ratio`` = pi_k/mu, truncated at 1.
 

@@ -8,9 +8,9 @@ from jax import Array
 
 
 class Moments(NamedTuple):
-    """Count, mean and unbiased variance of all data merged so far."""
+    """How many values, their mean and unbiased variance of all data merged so far."""
 
-    count: float
+    n: float
     mean: np.ndarray
     var: np.ndarray
 
@@ -22,21 +22,21 @@ def no_data(shape: tuple[int, ...]) -> Moments:
 
 def merge(old: Moments, data: np.ndarray) -> Moments:
     """Moments of the old data and ``data`` [n, ...] together (pooled, unbiased)."""
-    n = float(len(data))
-    if n == 0:
+    new = float(len(data))
+    if new == 0:
         return old
     data = np.asarray(data, np.float64)
     mean = data.mean(0)
     squares = np.square(data - mean).sum(0)
-    total = old.count + n
-    between = (n / total) * old.count * np.square(mean - old.mean)
-    var = (squares + old.var * max(0.0, old.count - 1) + between) / max(1.0, total - 1)
-    return Moments(total, (n * mean + old.count * old.mean) / total, var)
+    total = old.n + new
+    between = (new / total) * old.n * np.square(mean - old.mean)
+    var = (squares + old.var * max(0.0, old.n - 1) + between) / max(1.0, total - 1)
+    return Moments(total, (new * mean + old.n * old.mean) / total, var)
 
 
 def standard_deviation(moments: Moments) -> np.ndarray:
     """Never below 1e-8; 1 while fewer than two values are known."""
-    return np.maximum(np.sqrt(moments.var), 1e-8) if moments.count > 1 else np.ones_like(moments.var)
+    return np.maximum(np.sqrt(moments.var), 1e-8) if moments.n > 1 else np.ones_like(moments.var)
 
 
 def normalise(x: Array, shift: Array, factor: Array, bound: float = 10.0) -> Array:

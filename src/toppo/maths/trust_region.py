@@ -13,7 +13,8 @@ def fisher_vector_product(mean_kl: Callable[[Array], Array], theta: Array, dampi
     grad = jax.grad(mean_kl)
 
     def product(v: Array) -> Array:
-        return jax.jvp(grad, (theta,), (v,))[1] + damping * v
+        curved: Array = jax.jvp(grad, (theta,), (v,))[1]
+        return curved + damping * v
 
     return product
 

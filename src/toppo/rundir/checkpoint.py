@@ -84,7 +84,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint, list[str]]:
     """The newest checkpoint of a run that can be read, and a sentence for every newer one that cannot."""
     names = sorted((p.name for p in folder.iterdir() if p.name.isdigit()), reverse=True) if folder.is_dir() else []
-    damaged = []
+    damaged: list[str] = []
     for name in names[:2]:
         try:
             return read_checkpoint(folder / name), damaged

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from toppo.errors import BAD_DATA, ToppoError
+
 SCHEMA = 1
 
 
@@ -15,6 +17,9 @@ class JsonLines:
     def __init__(self, path: Path, offset: int | None = None) -> None:
         """Open a new file, or an old one cut back to ``offset`` bytes."""
         self.path = path
+        size = path.stat().st_size if path.is_file() else 0
+        if offset is not None and size < offset:
+            raise ToppoError(f"{path} has {size} bytes, but had {offset} at the checkpoint: it was damaged", BAD_DATA)
         self._file = path.open("ab")
         if offset is None:
             self.append({"schema": SCHEMA})

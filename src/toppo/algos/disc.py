@@ -1,0 +1,130 @@
+"""DISC.    L(pi) = E[ W A ] / E[W] - alpha J,   W = prod_d clip_A(rho_d, 1 - eps, 1 + eps),   rho_d = pi/mu at a_d
+
+clip_A clips from above where A > 0, from below where A < 0.   J = E_{pi_k} (log pi/pi_k)^2 / 2, the IS penalty.
+
+draw: newest + included old | label: GAE-V, pi_k | objective: per-dimension clip | improve: Adam epochs, IS penalty |
+keep: last 63
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from toppo.algos import ppo
+from toppo.algos.shared import adam_moments, annealed, label_vtrace, last
+from toppo.maths.advantages import standardise
+from toppo.maths.surrogates import per_dimension_weight
+from toppo.optimise import adam_epochs, adapt_penalty, always, clip_fractions, clipped_least_squares, measure
+from toppo.types import Ascent, Common, Draw, Improved, Memory, Problem, Regression, Sample, require, setting
+
+
+@dataclass(frozen=True)
+class DISCConfig:
+    """Settings of DISC."""
+
+    n: int = setting(2048, "Steps per batch.")
+    clip_eps: float = setting(0.4, "Clip range of the ratio of every action dimension, and of the critic's change.")
+    n_policies: int = setting(64, "L: batches held at most, the newest included.")
+    eps_b: float = setting(0.1, "Old batches take part while mean |1 - rho_d| is at most this.")
+    alpha_is: float = setting(1.0, "Weight of the IS penalty in the first update; 0 switches the penalty off.")
+    j_target: float = setting(
+        0.001, "The weight doubles when the penalty is above 1.5 times this, halves when below 2/3."
+    )
+    value_coef: float = setting(0.5, "Weight of the critic's loss.")
+    lr_min: float = setting(1e-4, "The learning rate falls no lower.")
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        for name, value in vars(self).items():
+            least = 1 if name in ("n", "n_policies") else 0
+            require(value >= least, f"{name} is {value}, but must be at least {least}")
+
+
+def check(config: DISCConfig, common: Common, discrete: bool) -> None:
+    """Dimensions of a discrete action do not exist."""
+    require(
+        not discrete, "disc needs a Box of continuous actions, but the environment's are discrete: use another --algo"
+    )
+
+
+def draw(config: DISCConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
+    """The newest batch, those old ones that pi_k is near, and padding up to 1 + (0, 1, 2, 4, ..) batches."""
+    near = [batch for batch, gap in zip(memory[:-1], gaps[:-1], strict=True) if gap <= config.eps_b]
+    padding = (1 << (len(near) - 1).bit_length() if near else 0) - len(near)
+    segments = (memory[-1], *reversed(near), *memory[-1:] * padding)
+    return Draw(segments, (1.0,) * (1 + len(near)) + (0.0,) * padding, config.clip_eps)
+
+
+def order(config: DISCConfig, common: Common, weights: tuple[float, ...], rng: np.random.Generator) -> np.ndarray:
+    """Per step, with replacement: n / minibatches samples of the newest batch and as many times K of the K old ones."""
+    n, size, used = config.n, config.n // common.minibatches, int(sum(weights))
+    steps = (common.epochs, common.minibatches)
+    newest = rng.integers(n, size=(*steps, size))
+    old = rng.integers(n, max(used, 2) * n, size=(*steps, size * (used - 1)))
+    padding = np.full((*steps, size * (len(weights) - used)), used * n)
+    return np.concatenate([newest, old, padding], axis=-1).astype(np.int32)
+
+
+def init_opt(config: DISCConfig, common: Common, policy: Any) -> tuple[Any, Array]:
+    """Adam's moments and alpha_IS."""
+    return adam_moments(config, common, policy), jnp.float32(config.alpha_is)
+
+
+def improve(config: DISCConfig, problem: Problem) -> Improved:
+    """Adam epochs; padding has weight 0 and drops out of every mean."""
+    net, common, (adam, alpha) = problem.net, problem.common, problem.opt
+    sample = problem.sample._replace(weight=problem.sample.weight / problem.sample.weight.mean())
+    problem, log_prob = problem._replace(sample=sample), net.family.log_prob_per_dimension
+
+    def objective(policy: Any, batch: Sample) -> tuple[Array, Array]:
+        dist, weight = net.policy(policy, batch.obs), batch.weight / batch.weight.mean()
+        log_ratio = log_prob(dist, batch.action) - log_prob(batch.dist_mu, batch.action)
+        adv = standardise(batch.adv, jnp.minimum(1.0, batch.centre), weight > 0)
+        clipped = per_dimension_weight(jnp.exp(log_ratio), adv, problem.clip_eps)
+        surrogate = jnp.mean(weight * clipped * adv) / jax.lax.stop_gradient(jnp.mean(weight * clipped))
+        penalty = 0.5 * (batch.newest * jnp.square(log_ratio.sum(-1))).sum() / batch.newest.sum()
+        bonus = common.entropy_coef * net.family.entropy(dist).mean() if common.entropy_coef else 0.0
+        return surrogate - alpha * penalty + bonus, penalty
+
+    data, lr = sample._replace(dist_k=None), problem.lr * problem.lr_scale
+    done = adam_epochs(objective, problem.policy, adam, data, problem.order, lr, common, always, common.max_grad_norm)
+    tv, report, ratio = measure(problem, done.params)
+    report |= clip_fractions(problem, ratio) | {
+        "memory/included": (sample.weight > 0).sum() / config.n - 1,
+        "train/alpha_is": alpha,
+        "train/approx_kl": jnp.mean(sample.weight * net.family.kl(sample.dist_k, net.policy(done.params, sample.obs))),
+        "train/grad_norm_policy": done.grad_norm,
+        "train/is_penalty": done.extra,
+        "train/policy_gradient_loss": -done.objective,
+    }
+    opt = (done.opt, adapt_penalty(alpha, done.extra, config.j_target))
+    return Improved(done.params, opt, problem.lr_scale, done.epochs, tv, report)
+
+
+def regress(config: DISCConfig, problem: Regression) -> Ascent:
+    """The critic, kept near what it was."""
+    return clipped_least_squares(problem, config.clip_eps, config.value_coef)
+
+
+ALGORITHM = ppo.ALGORITHM._replace(
+    name="disc",
+    title="DISC",
+    summary="newest batch and all old ones that pi_k is near, clipped per action dimension; continuous actions only",
+    config=DISCConfig,
+    common={"reset_each_batch": False, "anneal_lr": True, "adam_eps": 1e-5, "max_grad_norm": 0.0},
+    check=check,
+    label=label_vtrace,
+    relabel=lambda config: True,
+    one_stream=True,
+    draw=draw,
+    order=order,
+    lr=lambda config, common, progress: max(config.lr_min, annealed(config, common, progress)),
+    init_opt=init_opt,
+    improve=improve,
+    regress=regress,
+    keep=lambda config, memory, kl: last(memory, config.n_policies),
+)

@@ -1,0 +1,113 @@
+"""The command line: parse, call, print."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from toppo import __version__
+from toppo.errors import USAGE, ToppoError
+
+
+class Command(NamedTuple):
+    """A command: its line in the overview, and the function that does it."""
+
+    text: str
+    run: Callable[[list[str]], None]
+
+
+def train(arguments: list[str]) -> None:
+    """Train a policy."""
+    from toppo.commands import train
+
+    train(arguments)
+
+
+def resume(arguments: list[str]) -> None:
+    """Continue a run."""
+    from toppo.commands import resume
+
+    resume(arguments)
+
+
+def evaluate(arguments: list[str]) -> None:
+    """Play a trained policy."""
+    from toppo.commands import evaluate
+
+    evaluate(arguments)
+
+
+def plot(arguments: list[str]) -> None:
+    """Draw learning curves."""
+    from toppo.commands import plot
+
+    plot(arguments)
+
+
+def list_all(arguments: list[str]) -> None:
+    """List what can be chosen."""
+    from toppo.commands import list_all
+
+    list_all(arguments)
+
+
+def theory(arguments: list[str]) -> None:
+    """Check the theory."""
+    from toppo.commands import theory
+
+    theory(arguments)
+
+
+COMMANDS = {
+    "train": Command("train a policy: toppo train HalfCheetah-v5 --algo toppo --steps 1000000", train),
+    "resume": Command("continue a run to the same bytes as if it had never stopped", resume),
+    "evaluate": Command("play a trained policy, and film it", evaluate),
+    "plot": Command("draw the learning curves of one or more runs", plot),
+    "list": Command("algorithms, environments and settings", list_all),
+    "theory": Command("check the lemmas of the paper on finite problems", theory),
+}
+
+
+def overview() -> str:
+    """What `toppo --help` prints."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {command.text}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        [
+            f"toppo {__version__}: Transductive Off-policy PPO and its family",
+            "",
+            "usage: toppo COMMAND [...]        toppo COMMAND --help explains every setting",
+            "",
+            *lines,
+        ]
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command; a user's mistake ends in one sentence and an exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(overview())
+        return
+    if arguments[0] in ("-V", "--version"):
+        print(__version__)
+        return
+    if arguments[0] not in COMMANDS:
+        _leave(f"{arguments[0]!r} is not a command: choose one of {', '.join(COMMANDS)}", USAGE)
+    try:
+        COMMANDS[arguments[0]].run(arguments[1:])
+    except ToppoError as error:
+        _leave(str(error), error.code)
+    except KeyboardInterrupt:
+        _leave("stopped at once; the last checkpoint is whole", 130)
+    except BrokenPipeError:
+        sys.stderr.close()  # nobody reads any more: leave without a word
+        raise SystemExit(0) from None
+
+
+def _leave(sentence: str, code: int) -> Any:
+    print(f"toppo: {sentence}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""The commands behind the command line; imported only when one is called, since JAX takes a second to load."""
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from toppo import agent, runs
+from toppo.algos import REGISTRY
+from toppo.envs import open_environment
+from toppo.errors import USAGE, ToppoError
+from toppo.evaluate import play, policy_of
+from toppo.interrupt import Interrupted
+from toppo.presets import PAPER_TASKS, defaults
+from toppo.rundir.layout import Layout, read_json
+from toppo.runs import Options
+from toppo.screen import Screen
+from toppo.spec import Spec, algorithm, from_json
+from toppo.types import Common, help_texts
+from toppo.video import record
+
+Flag = tuple[str, Any] | tuple[str, Any, Any]
+
+
+def parse(command: str, text: str, flags: list[Flag], arguments: list[str]) -> Any:
+    """Parse the flags of a command; a mistake ends in tyro's explanation and the exit code for usage."""
+    kind = dataclasses.make_dataclass(command.title(), flags, frozen=True)
+    try:
+        return tyro.cli(kind, args=arguments, prog=f"toppo {command}", description=text)
+    except SystemExit as leave:
+        raise SystemExit(USAGE if leave.code else 0) from None
+
+
+def flag(kind: Any, text: str, *markers: Any) -> Any:
+    """The type of a flag with its line of help."""
+    return Annotated[kind, tyro.conf.arg(help=text), *markers]
+
+
+def positional(kind: Any, name: str, text: str) -> Any:
+    """The type of an argument without a flag."""
+    return Annotated[kind, tyro.conf.Positional, tyro.conf.arg(help=text, metavar=name)]
+
+
+RUN_FLAGS: list[Flag] = [
+    (
+        "workers",
+        flag(
+            int | None,
+            "Processes that step environments; 0 for none (default: one per environment, at most one per core).",
+        ),
+        None,
+    ),
+    ("checkpoint_every", flag(int, "Steps between checkpoints."), 50_000),
+    ("tensorboard", flag(bool, "Write TensorBoard event files."), True),
+]
+
+
+def train(arguments: list[str]) -> None:
+    """Train a policy from scratch."""
+    algo, env = _peek(arguments)
+    common, config = defaults(algo, env)
+    flags: list[Flag] = [
+        ("env", positional(str, "ENV", "Gymnasium id, such as HalfCheetah-v5 or package.module:Env-v0.")),
+        ("algo", flag(str, f"One of {', '.join(REGISTRY)}."), algo),
+        ("steps", flag(int, "Environment steps to train for."), 1_000_000),
+        ("seed", flag(int, "Everything random in the run follows from it."), 0),
+        ("out", flag(Path | None, "Run directory (default: runs/ENV__ALGO__SEED__TIME)."), None),
+    ]
+    given = parse(
+        "train",
+        f"Train {algorithm(algo).title}. The defaults shown are those for this algorithm and environment.",
+        flags + RUN_FLAGS + _settings(common) + _settings(config),
+        arguments,
+    )
+    try:
+        spec = Spec(given.env, algo, given.steps, given.seed, _pick(Common, given), _pick(type(config), given))
+    except ValueError as error:
+        raise ToppoError(str(error)) from error
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    root = given.out or Path("runs") / f"{spec.env.replace('/', '-').replace(':', '-')}__{algo}__{spec.seed}__{stamp}"
+    _watch(spec, root, lambda screen: runs.start(spec, spec.env, root, _options(given, spec), screen))
+
+
+def resume(arguments: list[str]) -> None:
+    """Continue a run to the same bytes as if it had never stopped."""
+    given = parse(
+        "resume",
+        "Continue a run where its last checkpoint was taken.",
+        [
+            ("run", positional(Path, "RUN", "Run directory.")),
+            ("env", flag(str | None, "Environment id, if the run's own is not registered with Gymnasium."), None),
+            ("allow_drift", flag(bool, "Continue although installed versions differ from the run's."), False),
+            *RUN_FLAGS,
+        ],
+        arguments,
+    )
+    spec = from_json(read_json(Layout(given.run).spec))
+    options = _options(given, spec)
+    _watch(spec, given.run, lambda screen: runs.resume(given.run, given.env, options, screen, given.allow_drift))
+
+
+def evaluate(arguments: list[str]) -> None:
+    """Play a trained policy."""
+    given = parse(
+        "evaluate",
+        "Play whole episodes with a trained policy and its frozen normaliser.",
+        [
+            ("run", positional(Path, "RUN", "Run directory, or what Agent.save wrote.")),
+            ("episodes", flag(int, "Episodes to play."), 10),
+            ("stochastic", flag(bool, "Sample actions instead of taking the most likely ones."), False),
+            ("seed", flag(int, "Seed of the episodes."), 0),
+            ("video", flag(Path | None, "Film one episode into this file (mp4)."), None),
+            ("env", flag(str | None, "Environment id, if the run's own is not registered with Gymnasium."), None),
+        ],
+        arguments,
+    )
+    if given.episodes < 1:
+        raise ToppoError(f"episodes is {given.episodes}, but must be at least 1")
+    trained = agent.load(given.run)
+    source = given.env or runs.source_of(trained.spec)
+    policy = policy_of(trained.state, trained.spaces)
+    results = play(policy, open_environment(source, 0), given.episodes, given.seed, not given.stochastic)
+    returns = [ret for ret, _ in results]
+    mean = sum(returns) / len(returns)
+    spread = (sum((r - mean) ** 2 for r in returns) / len(returns)) ** 0.5
+    console = Console()
+    console.print(
+        f"{algorithm(trained.spec.algo).title} on {escape(source)} after {trained.num_timesteps:,} steps: "
+        f"return {mean:.1f} +- {spread:.1f} over {len(returns)} episodes, "
+        f"mean length {sum(n for _, n in results) / len(results):.0f}",
+        highlight=False,
+    )
+    if given.video:
+        ret = record(policy, source, given.video, given.seed)
+        console.print(
+            f"film of the first seconds of an episode (return so far {ret:.1f}): {given.video}", highlight=False
+        )
+
+
+def plot(arguments: list[str]) -> None:
+    """Draw learning curves."""
+    from toppo.report.figures import learning_curves
+
+    given = parse(
+        "plot",
+        "Draw the learning curves of runs; runs of one algorithm on one environment are averaged over their seeds.",
+        [
+            ("runs", positional(tuple[Path, ...], "RUN", "Run directories.")),
+            ("out", flag(Path, "Picture to write (png, svg or pdf)."), Path("curve.png")),
+        ],
+        arguments,
+    )
+    if not given.runs:
+        raise ToppoError("no run was given: name at least one run directory")
+    learning_curves(given.runs, given.out)
+    Console().print(f"learning curves: {given.out}", highlight=False)
+
+
+def list_all(arguments: list[str]) -> None:
+    """Show what can be chosen."""
+    parse("list", "Algorithms and the paper's environments.", [], arguments)
+    console = Console()
+    table = Table(
+        "name",
+        "algorithm",
+        "steps per batch",
+        "objective and data",
+        title="toppo train ENV --algo NAME",
+        title_justify="left",
+    )
+    for chosen in REGISTRY.values():
+        text = (chosen.summary or "").strip()
+        table.add_row(chosen.name, chosen.title, str(chosen.config().n), text)
+    console.print(table)
+    console.print(f"the paper's MuJoCo tasks: {', '.join(PAPER_TASKS)}", highlight=False)
+    console.print("every setting of an algorithm: toppo train ENV --algo NAME --help", highlight=False)
+
+
+def theory(arguments: list[str]) -> None:
+    """Check the theory."""
+    from toppo.theory.study import run
+
+    given = parse(
+        "theory",
+        "Check every statement of the paper on random finite problems and by search.",
+        [
+            ("mdps", flag(int, "Random problems per statement."), 2000),
+            ("seed", flag(int, "Seed of the problems and of the searches."), 0),
+            ("out", flag(Path, "Directory for the report and its figures."), Path("runs/theory")),
+        ],
+        arguments,
+    )
+    run(given.mdps, given.seed, given.out)
+
+
+def _peek(arguments: list[str]) -> tuple[str, str]:
+    """Algorithm and environment, read before the rest because the settings depend on them."""
+    algo = "toppo"
+    for i, argument in enumerate(arguments):
+        if argument == "--algo" and i + 1 < len(arguments):
+            algo = arguments[i + 1]
+        elif argument.startswith("--algo="):
+            algo = argument.removeprefix("--algo=")
+    env = next((a for a in arguments if not a.startswith("-")), "")
+    return algorithm(algo).name, env
+
+
+def _settings(values: Any) -> list[Flag]:
+    hints, texts = get_type_hints(type(values)), help_texts(type(values))
+    return [(name, flag(hints[name], texts[name]), getattr(values, name)) for name in texts]
+
+
+def _pick(kind: type, given: Any) -> Any:
+    return kind(**{f.name: getattr(given, f.name) for f in dataclasses.fields(kind)})
+
+
+def _options(given: Any, spec: Spec) -> Options:
+    for name in ("workers", "checkpoint_every"):
+        value, least = getattr(given, name), 0 if name == "workers" else 1
+        if value is not None and value < least:
+            raise ToppoError(f"{name} is {value}, but must be at least {least}")
+    workers = agent.default_workers(spec) if given.workers is None else given.workers
+    return Options(workers, given.checkpoint_every, given.tensorboard)
+
+
+def _watch(spec: Spec, root: Path, go: Any) -> None:
+    """Run with a live view, and say at the end where the run is, what it reached and what to type next."""
+    console = Console()
+    title = f"{algorithm(spec.algo).title} on {spec.env}, seed {spec.seed}"
+    if not console.is_terminal:
+        console.print(f"{escape(title)}: {spec.steps:,} steps into {root}", highlight=False, soft_wrap=True)
+    screen, began = Screen(title, console), time.monotonic()
+    try:
+        with screen:
+            go(screen)
+    except Interrupted as stop:
+        console.print(f"stopped by {stop}; saved.  Next: toppo resume {root}", highlight=False, soft_wrap=True)
+        raise SystemExit(stop.code) from None
+    seconds = time.monotonic() - began
+    reached = f"{sum(screen.recent) / len(screen.recent):,.1f}" if screen.recent else "no episode ended"
+    console.print(
+        f"{escape(title)}: finished in {seconds:.0f} s.  Return of the last {len(screen.recent)} episodes: {reached}\n"
+        f"  run        {root}{os.sep}\n"
+        f"  next       toppo evaluate {root} --video {root}{os.sep}film.mp4\n"
+        f"             toppo plot {root} --out {root}{os.sep}curve.png",
+        highlight=False,
+        soft_wrap=True,
+    )

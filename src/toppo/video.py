@@ -1,0 +1,69 @@
+"""A short film of a trained policy."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from toppo.envs import Environment
+from toppo.envs.make import make
+from toppo.errors import IO_ERROR, ToppoError
+from toppo.evaluate import Policy, play
+
+RENDERER_HINT = "install a renderer (Debian: apt-get install libegl1 libgl1, or libosmesa6)"
+
+
+class VideoError(ToppoError):
+    """No picture could be had; the reason and the way out."""
+
+    def __init__(self, sentence: str) -> None:
+        """An output that could not be made."""
+        super().__init__(sentence, IO_ERROR)
+
+
+def record(policy: Policy, env_id: str, path: Path, seed: int, seconds: int = 8) -> float:
+    """Film the beginning of an episode with the most likely actions; its return so far."""
+    try:
+        import imageio_ffmpeg
+    except ImportError as error:
+        raise VideoError("a video needs imageio-ffmpeg: pip install 'toppo[video]'") from error
+    writer: Any = None
+    world = Environment(make(env_id, render_mode="rgb_array"), env_id)
+    env = world.env  # without the wrapper that forbids drawing before its own reset
+    fps = int(env.metadata.get("render_fps", 30))
+    every = max(1, round(fps / 30))
+
+    def frame() -> np.ndarray:
+        try:
+            picture = np.asarray(env.render())
+        except Exception as error:  # drawing fails in as many ways as there are drivers
+            raise VideoError(f"{env_id} cannot be drawn here ({type(error).__name__}): {RENDERER_HINT}") from error
+        height, width = (2 * (size // 2) for size in picture.shape[:2])
+        return np.ascontiguousarray(picture[:height, :width])
+
+    count = 0
+
+    def film(episode: int) -> None:
+        nonlocal writer, count
+        if count % every == 0:
+            picture = frame()
+            if writer is None:
+                size = (picture.shape[1], picture.shape[0])
+                writer = imageio_ffmpeg.write_frames(str(path), size, fps=fps / every, macro_block_size=2)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", RuntimeWarning)  # JAX's word on forks: this one only runs ffmpeg
+                    writer.send(None)
+            writer.send(picture)
+        count += 1
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        [(ret, _)] = play(policy, world, 1, seed, max_steps=seconds * fps, after_step=film)
+    except OSError as error:
+        raise VideoError(f"{path} cannot be written: {error}") from error
+    finally:
+        if writer is not None:
+            writer.close()
+        env.close()
+    return ret

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from toppo.collect.episodes import advance, no_episode
+from toppo.collect.worker import Plan, buffers_in, buffers_size
+
+
+def plan(steps, envs, discrete=False, reset_each_batch=False):
+    return Plan(0, steps, envs, 2, 1, discrete, reset_each_batch, ())
+
+
+def random_buffers(shape, rng, rate):
+    buffers = buffers_in(shape, bytearray(buffers_size(shape)))
+    buffers.obs[:], buffers.next_obs[:] = rng.normal(size=buffers.obs.shape), rng.normal(size=buffers.obs.shape)
+    buffers.reward[:], buffers.action[:] = rng.normal(size=buffers.reward.shape), rng.normal(size=buffers.action.shape)
+    buffers.ended[:] = rng.random(buffers.ended.shape) < rate
+    return buffers
+
+
+class Naive:
+    """One environment, step by step: what a person would write down."""
+
+    def __init__(self):
+        self.started, self.running, self.actions, self.rewards = 0, False, [], []
+
+    def step(self, action, reward, ended):
+        if not self.running:
+            self.started, self.running, self.actions, self.rewards = self.started + 1, True, [], []
+        self.actions.append(action)
+        self.rewards.append(reward)
+        if ended:
+            self.running = False
+            return np.array(self.rewards)
+        return None
+
+
+@pytest.mark.parametrize("reset_each_batch", [False, True])
+@pytest.mark.parametrize("rate", [0.0, 0.05, 0.4, 1.0])
+@pytest.mark.parametrize(("steps", "envs"), [(1, 1), (7, 1), (12, 3)])
+def test_the_books_are_those_of_a_step_by_step_account(reset_each_batch, rate, steps, envs):
+    rng, shape = np.random.default_rng(int(rate * 20) + steps), plan(steps, envs, False, reset_each_batch)
+    episodes, naive = (no_episode(shape),) * envs, [Naive() for _ in range(envs)]
+    for _ in range(6):
+        buffers = random_buffers(shape, rng, rate)
+        expected = []
+        for book in naive:
+            book.running = book.running and not reset_each_batch
+        for t in range(steps):
+            for e, book in enumerate(naive):
+                rewards = book.step(buffers.action[t, e], buffers.reward[t, e], buffers.ended[t, e])
+                if rewards is not None:
+                    expected.append((t, e, rewards))
+        episodes, finished = advance(episodes, buffers, reset_each_batch)
+        assert [(f.t, f.env) for f in finished] == [(t, e) for t, e, _ in expected]
+        for f, (_, _, rewards) in zip(finished, expected, strict=True):
+            assert f.rewards.tolist() == rewards.tolist()
+        for e, (episode, book) in enumerate(zip(episodes, naive, strict=True)):
+            assert episode.started == book.started
+            if reset_each_batch or not book.running:
+                assert len(episode.actions) == len(episode.rewards) == 0
+            else:
+                assert episode.actions.tolist() == np.array(book.actions).tolist()
+                assert episode.rewards.tolist() == np.array(book.rewards).tolist()
+                assert episode.obs.tobytes() == buffers.next_obs[-1, e].tobytes()
+
+
+def test_what_is_kept_does_not_lie_in_the_workers_memory():
+    shape = plan(4, 1)
+    buffers = random_buffers(shape, np.random.default_rng(0), 0.0)
+    episodes, _ = advance((no_episode(shape),), buffers, False)
+    kept = [x.copy() for x in (episodes[0].actions, episodes[0].rewards, episodes[0].obs)]
+    for array in buffers[:6]:
+        array[:] = 0
+    for before, after in zip(kept, (episodes[0].actions, episodes[0].rewards, episodes[0].obs), strict=True):
+        assert before.tobytes() == after.tobytes()
+
+
+def test_discrete_actions_are_whole_numbers():
+    assert no_episode(plan(1, 1, discrete=True)).actions.dtype == np.int32

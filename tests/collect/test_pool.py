@@ -1,0 +1,250 @@
+import gc
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import probes
+from toppo.collect.episodes import advance, no_episode
+from toppo.collect.pool import LocalPool, ProcessPool, open_pool
+from toppo.collect.worker import Plan, Worker, buffers_in, buffers_size
+from toppo.envs import describe, make
+from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
+
+WALK = (probes.walk, (2, 8, 2))
+FLIP = (probes.flip, (3, 8, 3))
+
+
+def plan_for(source, envs=4, steps=40, reset_each_batch=False, seed=5):
+    env = make(source)
+    spaces = describe(env)
+    env.close()
+    std = () if spaces.discrete else (spaces.action_size,)
+    shapes = (
+        (0,) if spaces.discrete else std,
+        (spaces.obs_size, 8),
+        (8,),
+        (8, spaces.action_size),
+        (spaces.action_size,),
+    )
+    return Plan(seed, steps, envs, spaces.obs_size, spaces.action_size, spaces.discrete, reset_each_batch, shapes)
+
+
+def fill_weights(buffers):
+    rng = np.random.default_rng(0)
+    buffers.shift[:], buffers.factor[:] = 0.1, 0.8
+    for weight in buffers.weights:
+        weight[:] = rng.normal(size=weight.shape) * 0.5
+    return buffers
+
+
+def batches(pool, count, first=0):
+    """Bytes of ``count`` batches."""
+    fill_weights(pool.buffers)
+    result = []
+    for batch in range(first, first + count):
+        pool.start(batch)
+        pool.finish()
+        result.append([x.tobytes() for x in pool.buffers[:6]])
+    return result
+
+
+@pytest.mark.parametrize("source", [probes.walk, probes.flip, "Pendulum-v1"])
+@pytest.mark.parametrize("reset_each_batch", [False, True])
+def test_the_number_of_workers_changes_no_byte(source, reset_each_batch):
+    plan, found = plan_for(source, 3, 30, reset_each_batch), []
+    for workers in (0, 1, 2):
+        pool = open_pool(plan, source, workers)
+        assert isinstance(pool, ProcessPool if workers else LocalPool)
+        try:
+            found.append(batches(pool, 3))
+        finally:
+            pool.close()
+    assert found[0] == found[1] == found[2]
+    assert found[0][0] != found[0][1]
+
+
+@pytest.mark.parametrize("split", [[[0, 1, 2, 3]], [[3], [1, 2, 0]], [[2, 3], [0, 1]], [[0], [1], [2], [3]]])
+def test_any_split_of_the_environments_gives_the_same_bytes(split):
+    plan = plan_for(probes.walk)
+    buffers = fill_weights(buffers_in(plan, bytearray(buffers_size(plan))))
+    workers = [Worker(plan, part, probes.walk, buffers) for part in split]
+    for batch in range(2):
+        for worker in workers:
+            worker.collect(batch)
+    together = LocalPool(plan, probes.walk)
+    assert [x.tobytes() for x in buffers[:6]] == batches(together, 2)[1]
+
+
+def test_an_environment_does_not_depend_on_how_many_there_are():
+    few, many = (LocalPool(plan_for(probes.walk, n), probes.walk) for n in (1, 4))
+    batches(few, 2), batches(many, 2)
+    for a, b in zip(few.buffers[:6], many.buffers[:6], strict=True):
+        assert a[:, 0].tobytes() == b[:, 0].tobytes()
+        assert a[:, 0].tobytes() != b[:, 1].tobytes() or a.dtype == bool
+
+
+def test_another_seed_gives_other_data():
+    a, b = (LocalPool(plan_for(probes.walk, seed=s), probes.walk) for s in (5, 6))
+    assert batches(a, 1) != batches(b, 1)
+
+
+def test_next_observations_are_the_observations_that_follow():
+    pool = LocalPool(plan_for(probes.walk), probes.walk)
+    batches(pool, 1)
+    b = pool.buffers
+    inside = ~b.ended[:-1]
+    assert inside.any()
+    assert b.ended.any()
+    np.testing.assert_array_equal(b.next_obs[:-1][inside], b.obs[1:][inside])
+    assert not np.any(b.next_obs[:-1][~inside] == b.obs[1:][~inside])
+    assert np.all(b.ended[b.terminated])
+    assert b.terminated.any()
+    assert np.any(b.ended & ~b.terminated)
+
+
+def test_reset_each_batch_starts_every_batch_with_a_new_episode():
+    for reset_each_batch in (True, False):
+        pool = LocalPool(plan_for(probes.walk, 2, 5, reset_each_batch), probes.walk)
+        batches(pool, 1)
+        last, ended = pool.buffers.next_obs[-1].copy(), pool.buffers.ended[-1].copy()
+        batches(pool, 1, 1)
+        continues = np.all(pool.buffers.obs[0] == last, axis=-1)
+        assert not ended.all()
+        assert (continues == (~ended & (not reset_each_batch))).all()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("reset_each_batch", [False, True])
+@pytest.mark.parametrize("source", [probes.walk, probes.flip])
+def test_a_restored_pool_continues_with_the_same_bytes(source, reset_each_batch, workers):
+    plan = plan_for(source, 3, 10, reset_each_batch)
+    pool = LocalPool(plan, source)
+    episodes = (no_episode(plan),) * 3
+    for batch in range(3):
+        batches(pool, 1, batch)
+        episodes, _ = advance(episodes, pool.buffers, reset_each_batch)
+    expected = batches(pool, 2, 3)
+    again = open_pool(plan, source, workers)
+    try:
+        assert all(again.restore(episodes))
+        assert batches(again, 2, 3) == expected
+    finally:
+        again.close()
+
+
+def test_hidden_randomness_is_noticed_and_a_new_episode_begins():
+    plan = plan_for(probes.hidden, 2, 10)
+    pool = LocalPool(plan, probes.hidden)
+    batches(pool, 1)
+    episodes, _ = advance((no_episode(plan),) * 2, pool.buffers, False)
+    again = LocalPool(plan, probes.hidden)
+    assert list(again.restore(episodes)) == [False, False]
+    batches(again, 1, 1)
+    assert again.buffers.obs[0].tolist() == [[0.0], [0.0]]  # the observation after a reset
+
+
+def test_a_replay_that_ends_early_is_noticed():
+    plan = plan_for(probes.walk, 1, 10)
+    pool = LocalPool(plan, probes.walk)
+    episode = no_episode(plan)._replace(started=1, actions=np.zeros((30, 2), np.float32), rewards=np.zeros(30))
+    assert list(pool.restore((episode,))) == [False]
+
+
+def processes_of(pool):
+    return [worker._process.pid for worker in pool._workers]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc on this system")
+def test_no_process_and_no_memory_is_left_after_close():
+    def mapped():
+        return sum("memfd:toppo" in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+    before, files = mapped(), len(os.listdir("/proc/self/fd"))
+    pool = open_pool(plan_for(probes.walk), probes.walk, 2)
+    batches(pool, 1)
+    pids = processes_of(pool)
+    assert all(alive(p) for p in pids)
+    assert mapped() == before + 1
+    pool.start(1)  # in the middle of a batch
+    pool.close()
+    assert not any(alive(p) for p in pids)
+    del pool
+    gc.collect()
+    assert mapped() == before
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_workers_leave_when_their_run_vanishes():
+    pool = open_pool(plan_for(probes.walk), probes.walk, 2)
+    pids = processes_of(pool)
+    for worker in pool._workers:  # what the system does when a process is killed
+        os.close(worker._commands)
+        os.close(worker._replies)
+    for _ in range(200):
+        if not any(alive(p) for p in pids):
+            break
+        time.sleep(0.05)
+    assert not any(alive(p) for p in pids)
+    for worker in pool._workers:
+        worker._process.wait()
+
+
+def test_a_worker_killed_by_a_signal_is_reported_in_one_sentence():
+    pool = open_pool(plan_for(probes.suicidal, 1), probes.suicidal, 1)
+    try:
+        fill_weights(pool.buffers)
+        pool.start(0)
+        with pytest.raises(EnvironmentFault, match=r"a worker process \(pid \d+\) ended with signal 9") as fault:
+            pool.finish()
+        with pytest.raises(EnvironmentFault, match="signal 9"):
+            pool.start(1)
+    finally:
+        pool.close()
+    assert "\n" not in str(fault.value)
+    assert fault.value.code == BAD_DATA
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_fault_of_the_environment_crosses_the_process_border(workers):
+    pool = open_pool(plan_for(probes.faulty_reward, 2), probes.faulty_reward, workers)
+    try:
+        fill_weights(pool.buffers)
+        pool.start(0)
+        with pytest.raises(
+            EnvironmentFault, match=r"faulty_reward \(environment 0\): step 4 of the episode gave a reward"
+        ):
+            pool.finish()
+    finally:
+        pool.close()
+
+
+def test_an_environment_that_cannot_be_made_there_is_a_sentence_too():
+    with pytest.raises(ToppoError, match="'Nowhere-v0' is not an environment"):
+        open_pool(plan_for(probes.walk, 1), "Nowhere-v0", 1)
+
+
+def test_one_object_cannot_be_several_environments():
+    with pytest.raises(ToppoError, match="envs is 4, but one environment object cannot be copied"):
+        open_pool(plan_for(probes.walk), probes.Walk(), 0)
+
+
+def test_more_workers_than_environments_are_not_started():
+    pool = open_pool(plan_for(probes.walk, 2), probes.walk, 8)
+    try:
+        assert len(pool._workers) == 2
+    finally:
+        pool.close()
+
+
+def test_what_another_process_cannot_make_stays_here():
+    assert isinstance(open_pool(plan_for(probes.walk), lambda: probes.Walk(), 2), LocalPool)

@@ -1,0 +1,118 @@
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toppo.envs.spaces import action_to_env, describe, spaces_from_json, spaces_to_json
+from toppo.errors import USAGE, ToppoError
+
+BOX = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
+
+
+def world(observation=BOX, action=BOX):
+    env = gym.Env()
+    env.observation_space, env.action_space = observation, action
+    return env
+
+
+def test_description_of_a_box():
+    spaces = describe(world(action=gym.spaces.Box(np.array([0.0, -2.0]), np.array([4.0, 2.0]))))
+    assert (spaces.obs_shape, spaces.obs_size, spaces.action_size, spaces.discrete) == ((3,), 3, 2, False)
+    assert (spaces.low, spaces.high, spaces.episode_limit) == ((0.0, -2.0), (4.0, 2.0), None)
+
+
+def test_description_of_a_registered_environment_has_its_time_limit():
+    env = gym.make("Pendulum-v1")
+    assert describe(env).episode_limit == 200
+    env.close()
+
+
+@given(
+    st.lists(st.tuples(st.floats(-50, 50), st.floats(0.01, 50)), min_size=1, max_size=4),
+    st.lists(st.floats(-3, 3, width=32), min_size=4, max_size=4),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_box_actions_are_clipped_and_rescaled(bounds, action, dtype):
+    low = np.array([a for a, _ in bounds], dtype)
+    high = np.array([a + w for a, w in bounds], dtype)
+    space = gym.spaces.Box(low, high, dtype=dtype)
+    result = action_to_env(describe(world(action=space)))(np.array(action[: len(bounds)], np.float32))
+    assert result.dtype == dtype
+    for got, a, lo, hi in zip(result, action, low.tolist(), high.tolist(), strict=False):
+        expected = lo + (min(max(a, -1.0), 1.0) + 1) / 2 * (hi - lo)
+        assert got == pytest.approx(expected, abs=1e-5 * (1 + abs(lo) + abs(hi)))
+
+
+def test_box_actions_by_hand():
+    to_env = action_to_env(describe(world(action=gym.spaces.Box(0.0, 4.0, (3,), np.float32))))
+    assert to_env(np.array([-7.0, 0.5, 1.0], np.float32)).tolist() == [0.0, 3.0, 4.0]
+    same = action_to_env(describe(world()))
+    assert same(np.array([-7.0, 0.5, 1.5], np.float32)).tolist() == [-1.0, 0.5, 1.0]
+
+
+def test_the_sampled_action_itself_is_left_alone():
+    action = np.array([5.0, 5.0, 5.0], np.float32)
+    for space in (BOX, gym.spaces.Box(0.0, 4.0, (3,), np.float32)):
+        action_to_env(describe(world(action=space)))(action)
+    assert action.tolist() == [5.0] * 3
+
+
+def test_unbounded_dimensions_pass_unchanged():
+    space = gym.spaces.Box(np.array([-np.inf, 0.0, 1.0]), np.array([np.inf, 2.0, np.inf]), dtype=np.float64)
+    to_env = action_to_env(describe(world(action=space)))
+    assert to_env(np.array([37.5, 9.0, -4.0], np.float32)).tolist() == [37.5, 2.0, -4.0]
+
+
+def test_boxes_of_any_shape():
+    space = gym.spaces.Box(-2.0, 2.0, (2, 2), np.float32)
+    spaces = describe(world(gym.spaces.Box(0, 255, (4, 5), np.uint8), space))
+    assert (spaces.obs_size, spaces.action_size) == (20, 4)
+    assert action_to_env(spaces)(np.array([1, 0.5, 0, -1], np.float32)).tolist() == [[2, 1], [0, -2]]
+
+
+def test_discrete_actions_begin_at_their_start():
+    spaces = describe(world(action=gym.spaces.Discrete(3, start=5)))
+    assert (spaces.discrete, spaces.action_size) == (True, 3)
+    assert action_to_env(spaces)(np.asarray(2)) == 7
+
+
+@pytest.mark.parametrize(
+    ("observation", "action", "sentence"),
+    [
+        (gym.spaces.Discrete(4), BOX, "the observation space is Discrete(4), but must be a Box of numbers"),
+        (gym.spaces.Dict({"a": BOX}), BOX, "but must be a Box of numbers"),
+        (gym.spaces.Box(0, 1, (0,)), BOX, "which has no entries"),
+        (BOX, gym.spaces.MultiDiscrete([2, 3]), "but must be a Box of floats or Discrete"),
+        (BOX, gym.spaces.MultiBinary(3), "but must be a Box of floats or Discrete"),
+        (BOX, gym.spaces.Box(0, 255, (2,), np.uint8), "but must be a Box of floats or Discrete"),
+        (BOX, gym.spaces.Box(np.zeros(2, np.float32), np.array([1, 0], np.float32)), "needs low < high"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence(observation, action, sentence):
+    with pytest.raises(ToppoError) as refusal:
+        describe(world(observation, action))
+    assert sentence in str(refusal.value)
+    assert refusal.value.code == USAGE
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        BOX,
+        gym.spaces.Discrete(3, start=2),
+        gym.spaces.Box(np.array([-np.inf, 0.0]), np.array([np.inf, np.inf]), dtype=np.float64),
+    ],
+)
+def test_spaces_survive_strict_json(action):
+    spaces = describe(world(action=action))
+    assert spaces_from_json(json.loads(json.dumps(spaces_to_json(spaces), allow_nan=False))) == spaces
+
+
+@pytest.mark.parametrize("data", [None, 3, [], {}, {"obs_shape": [3]}])
+def test_spaces_from_a_crafted_file_are_refused(data):
+    with pytest.raises(ToppoError, match="spaces"):
+        spaces_from_json(data)

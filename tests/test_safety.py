@@ -1,0 +1,68 @@
+"""Nothing in the package may execute what a file holds."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import toppo
+
+SOURCES = sorted(Path(toppo.__file__).parent.rglob("*.py"))
+MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "code", "runpy"}
+BUILTINS = {"eval", "exec", "compile", "__import__"}
+METHODS = {("yaml", "load"), ("yaml", "unsafe_load"), ("os", "system"), ("os", "popen"), ("torch", "load")}
+
+
+def faults(source: str) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [a.name for a in node.names if a.name.split(".")[0] in MODULES]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [node.module] if node.module.split(".")[0] in MODULES else []
+        elif isinstance(node, ast.Call):
+            found += called(node)
+    return found
+
+
+def called(node: ast.Call) -> list[str]:
+    name = node.func
+    found = []
+    if isinstance(name, ast.Name) and name.id in BUILTINS:
+        found.append(name.id)
+    if isinstance(name, ast.Attribute) and isinstance(name.value, ast.Name) and (name.value.id, name.attr) in METHODS:
+        found.append(f"{name.value.id}.{name.attr}")
+    for keyword in node.keywords:
+        value = getattr(keyword.value, "value", True)
+        if keyword.arg in ("allow_pickle", "shell") and value is not False:
+            found.append(str(keyword.arg))
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(SOURCES[0].parent)))
+def test_no_module_can_execute_data(path):
+    assert faults(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from cloudpickle import loads",
+        "import marshal as m",
+        "eval('1')",
+        "exec(x)",
+        "yaml.load(f)",
+        "np.load(f, allow_pickle=True)",
+        "np.load(f, allow_pickle=flag)",
+        "subprocess.run(c, shell=True)",
+        "def f():\n    import dill",
+    ],
+)
+def test_the_search_finds_what_it_is_for(source):
+    assert faults(source)
+
+
+def test_the_only_import_by_name_is_of_a_function_that_the_user_gave():
+    users = [p.relative_to(SOURCES[0].parent).as_posix() for p in SOURCES if "import_module" in p.read_text()]
+    assert users == ["envs/make.py"]

@@ -1,0 +1,101 @@
+"""Exact solutions: a chain solved by hand, and definitions written out naively."""
+
+import numpy as np
+import pytest
+
+from toppo.theory.beyond import second_order_bound, strengthened
+from toppo.theory.lemmas import lemma_3_1, mean_kl, performance_difference
+from toppo.theory.mdp import MDP, Array, Case, Instance, clipped_surrogate, kl, solve, solve_case, surrogate
+from toppo.theory.sample import random_instances, sharp_example
+
+
+def chain(gamma: float = 0.5) -> MDP:
+    """In s0, a0 stays for nothing and a1 leads to s1 for 1; s1 pays 2 for ever."""
+    stay, leave = [1.0, 0.0], [0.0, 1.0]
+    transition = np.asarray([[[stay, leave], [leave, leave]]])
+    reward = np.asarray([[[0.0, 1.0], [2.0, 2.0]]])
+    return MDP(transition, reward, np.asarray([gamma]), np.asarray([stay]))
+
+
+def leaving(p: float) -> Array:
+    return np.asarray([[[1.0 - p, p], [0.5, 0.5]]])
+
+
+def chain_case() -> Case:
+    return solve_case(Instance(chain(), leaving(0.5), leaving(0.75), leaving(1.0)))
+
+
+def test_chain_solved_by_hand() -> None:
+    mu = solve(chain(), leaving(0.5))
+    np.testing.assert_allclose(mu.v, [[2.0, 4.0]], atol=1e-14)
+    np.testing.assert_allclose(mu.q, [[[1.0, 3.0], [4.0, 4.0]]], atol=1e-14)
+    np.testing.assert_allclose(mu.adv, [[[-1.0, 1.0], [0.0, 0.0]]], atol=1e-14)
+    np.testing.assert_allclose(mu.rho, [[2.0 / 3.0, 1.0 / 3.0]], atol=1e-14)
+    np.testing.assert_allclose(mu.eta, [2.0], atol=1e-14)
+
+
+def test_bounds_on_the_chain_by_hand() -> None:
+    case = chain_case()
+    gain = 3.0 - 18.0 / 7.0
+    for sides, right, penalty in (
+        (lemma_3_1(case), -3.0, 3.0 + 4.0 / 3.0),
+        (strengthened(case), -1.0, 1.0 + 4.0 / 3.0),
+        (second_order_bound(case), -1.0, 4.0 / 3.0 + 1.0 / 3.0),
+    ):
+        np.testing.assert_allclose(sides.larger, gain, atol=1e-13)
+        np.testing.assert_allclose(sides.smaller, right, atol=1e-13)
+        np.testing.assert_allclose(sides.allowance, penalty, atol=1e-13)
+    both = performance_difference(case)
+    np.testing.assert_allclose([both.smaller, both.larger], gain, atol=1e-13)
+
+
+def test_solution_against_iteration() -> None:
+    rng = np.random.default_rng(0)
+    instance = random_instances(rng, 20, (4, 3), np.full(20, 0.8))
+    mdp, policy = instance.mdp, instance.pi
+    v, at, rho = np.zeros((20, 4)), mdp.rho0, np.zeros((20, 4))
+    for t in range(200):
+        rho, at = rho + 0.2 * 0.8**t * at, np.einsum("bs,bsa,bsat->bt", at, policy, mdp.transition)
+        v = (policy * (mdp.reward + 0.8 * np.einsum("bsat,bt->bsa", mdp.transition, v))).sum(-1)
+    exact = solve(mdp, policy)
+    np.testing.assert_allclose(exact.v, v, atol=1e-12)
+    np.testing.assert_allclose(exact.rho, rho, atol=1e-12)
+    np.testing.assert_allclose((policy * exact.adv).sum(-1), 0.0, atol=1e-12)
+
+
+def test_ten_thousand_processes_at_once() -> None:
+    rng = np.random.default_rng(0)
+    case = solve_case(random_instances(rng, 10_000, (5, 3), np.full(10_000, 0.95)))
+    np.testing.assert_allclose(case.pi.rho.sum(-1), 1.0, atol=1e-12)
+
+
+def test_surrogates_are_sums_over_pairs() -> None:
+    case = solve_case(random_instances(np.random.default_rng(1), 5, (3, 2), np.full(5, 0.9)))
+    mu, pi_k, pi = case.mu, case.pi_k.policy, case.pi.policy
+    expected_linear, expected_clipped = np.zeros(5), np.zeros(5)
+    for b in range(5):
+        for s in range(3):
+            for a in range(2):
+                weight, adv = mu.rho[b, s] * mu.policy[b, s, a], mu.adv[b, s, a]
+                r, c = pi[b, s, a] / mu.policy[b, s, a], pi_k[b, s, a] / mu.policy[b, s, a]
+                expected_linear[b] += weight * r * adv
+                expected_clipped[b] += weight * min(r * adv, min(max(r, c - 0.1), c + 0.1) * adv)
+    np.testing.assert_allclose(surrogate(mu, pi, mu.adv), expected_linear, atol=1e-12)
+    np.testing.assert_allclose(clipped_surrogate(mu, pi_k, pi, 0.1), expected_clipped, atol=1e-12)
+
+
+def test_kl_of_close_and_of_singular_policies() -> None:
+    p, q = np.asarray([[[0.5, 0.5]]]), np.asarray([[[0.5 + 1e-7, 0.5 - 1e-7]]])
+    assert kl(p, q)[0, 0] == pytest.approx(2e-14, rel=1e-6)
+    corner = np.asarray([[[1.0, 0.0]]])
+    assert kl(corner, p)[0, 0] == pytest.approx(np.log(2.0))
+    assert np.isinf(kl(p, corner)[0, 0])
+    case = chain_case()
+    assert mean_kl(case.mu, case.pi_k.policy)[0] == pytest.approx(2.0 / 3.0 * 0.5 * np.log(0.25 / 0.1875))
+
+
+def test_sharp_example_is_as_computed() -> None:
+    gamma = np.asarray([0.1, 0.5, 0.9, 0.99])
+    case = solve_case(sharp_example(gamma, 0.05))
+    np.testing.assert_allclose(case.mu.v, 0.0, atol=1e-4)
+    np.testing.assert_allclose(np.abs(case.mu.adv).max((1, 2)), 1.0, atol=1e-4)

@@ -1,0 +1,133 @@
+"""Every statement on 2,000 processes and under search, each with its negative controls."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from toppo.theory import beyond
+from toppo.theory.arithmetic import definition_3_1, lemma_4_1_arithmetic, lemma_4_1_loss, penalties, toppo_eps
+from toppo.theory.catalogue import STATEMENTS
+from toppo.theory.lemmas import lemma_2_1, lemma_3_1
+from toppo.theory.mdp import solve_case
+from toppo.theory.sample import batches, sharp_example
+from toppo.theory.sides import broken, relative_error, used, violated, with_penalty
+from toppo.theory.study import Result, drawn, evaluate
+
+SEED = 1
+FALSE = {"merged", "ppo-theorem", "ppo-theorem-sign", "pointwise-deterministic"}
+BY_KEY = {statement.key: statement for statement in STATEMENTS}
+IDENTITIES = [key for key, statement in BY_KEY.items() if statement.kind == "identity"]
+TRUE_BOUNDS = [key for key, statement in BY_KEY.items() if statement.kind == "bound" and key not in FALSE]
+SCALED = [key for key in TRUE_BOUNDS if not key.startswith(("ppo", "pointwise", "theorem"))]
+NEEDED = ["lemma-2-1", "lemma-3-1", "merged-from-a-third", "strengthened", "averaged", "second-order"]
+
+
+@cache
+def result(key: str) -> Result:
+    return evaluate(BY_KEY[key], 2000, SEED)
+
+
+@pytest.mark.parametrize("key", IDENTITIES)
+def test_identity_to_ten_digits(key: str) -> None:
+    found = result(key)
+    assert found.holds
+    assert found.tried == 2000
+    assert found.scores.max() < 1e-10
+    assert found.found is not None
+    assert found.found.score < 1e-10
+
+
+@pytest.mark.parametrize("key", TRUE_BOUNDS)
+def test_true_bound_survives(key: str) -> None:
+    found = result(key)
+    assert found.holds
+    assert (found.violations, found.tried) == (0, 2000)
+    assert found.found is not None
+    assert found.found.score < 1.0 + 1e-6
+    assert found.counterexample == ()
+
+
+@pytest.mark.parametrize("key", sorted(FALSE))
+def test_false_statement_is_found_false(key: str) -> None:
+    found = result(key)
+    assert not found.holds
+    assert found.violations > 0
+    assert found.found is not None
+    assert found.found.broken
+    assert found.found.score > 1.2
+    assert found.counterexample
+
+
+@pytest.mark.parametrize("key", [*NEEDED, "certificate-floor"])
+def test_without_its_penalty_a_bound_fails(key: str) -> None:
+    sides = [BY_KEY[key].sides(solve_case(b)) for b in drawn(key, 300, SEED, BY_KEY[key].discounts)]
+    assert sum(int(broken(with_penalty(s, 0.0)).sum()) for s in sides) > 10
+    assert sum(int(broken(s).sum()) for s in sides) == 0
+
+
+@pytest.mark.parametrize("key", SCALED)
+def test_below_its_measured_tightness_a_bound_fails(key: str) -> None:
+    found = result(key).found
+    assert found is not None
+    sides = BY_KEY[key].sides(solve_case(found.instance))
+    assert broken(with_penalty(sides, 0.99 * found.score))[0]
+    assert not broken(with_penalty(sides, 1.01 * found.score))[0]
+
+
+def test_beyond_its_radius_theorem_3_1_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [solve_case(b) for b in batches(np.random.default_rng(SEED), 300, (0.5, 0.9))]
+    assert sum(int(broken(beyond.theorem_3_1(case)).sum()) for case in cases) == 0
+    monkeypatch.setattr(beyond, "INSIDE", 10.0)
+    assert sum(int(broken(beyond.theorem_3_1(case)).sum()) for case in cases) > 10
+
+
+def test_an_identity_with_a_wrong_factor_fails() -> None:
+    statement = BY_KEY["corollary-a1-q"]
+    sides = statement.sides(solve_case(batches(np.random.default_rng(SEED), 60, (0.9,))[0]))
+    assert not violated(statement, sides).any()
+    assert violated(statement, sides._replace(larger=sides.larger / 0.9)).any()
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.01])
+def test_trpo_coefficient_cannot_be_lowered(delta: float) -> None:
+    gamma = np.asarray([0.1, 0.5, 0.9])
+    case = solve_case(sharp_example(gamma, delta))
+    share = (1.0 - gamma) / (1.0 - gamma + gamma * delta)
+    for sides in (lemma_2_1(case), lemma_3_1(case), beyond.second_order_bound(case)):
+        np.testing.assert_allclose(used(sides), share, atol=1e-3)
+
+
+def test_linear_term_of_lemma_3_1_is_loose_by_the_factor_computed() -> None:
+    found = result("lemma-3-1-linear").found
+    assert found is not None
+    for gamma, score in found.by_discount.items():
+        assert score <= (1.0 - gamma) / (1.0 + gamma) + 1e-9
+        assert score > 0.95 * (1.0 - gamma) / (1.0 + gamma)
+
+
+def test_merged_form_fails_only_below_a_third() -> None:
+    found = result("merged").found
+    assert found is not None
+    assert {gamma for gamma, score in found.by_discount.items() if score > 1.0 + 1e-6} == {0.1}
+
+
+def test_floor_is_below_the_certificate_and_meets_it_at_no_distance() -> None:
+    case = solve_case(batches(np.random.default_rng(SEED), 60, (0.9,))[3])
+    case = case._replace(mu=case.pi_k)
+    sides = beyond.certificate_floor(case)
+    np.testing.assert_allclose(sides.smaller, sides.larger, atol=1e-9)
+
+
+def test_lemma_4_1() -> None:
+    assert toppo_eps(5) == pytest.approx(0.0889, abs=1e-4)
+    assert toppo_eps(1) == 0.2
+    assert relative_error(lemma_4_1_arithmetic()).max() < 1e-15
+    assert (used(lemma_4_1_loss(True)) > 1.0).all()
+    assert (used(lemma_4_1_loss(False)) > 1.0).all()
+    toppo, ppo = penalties(5, 0.995, False)
+    assert toppo / ppo == pytest.approx(2.1728, abs=1e-4)
+
+
+def test_clip_at_zero_changes_nothing() -> None:
+    assert relative_error(definition_3_1(np.random.default_rng(0))).max() == 0.0
