@@ -199,13 +199,14 @@ def trust_region_improve(problem: Problem, region: TrustRegion, from_mu: bool = 
     )
 
     def accept(theta: Array) -> Array:
-        return (divergence(theta) <= region.slack * region.delta) & (surrogate(theta) >= before)
+        ok: Array = (divergence(theta) <= region.slack * region.delta) & (surrogate(theta) >= before)
+        return ok
 
     found = backtrack(accept, theta, step.direction, region.shrink, region.backtracks)
     policy = unravel(found.theta)
     tv, report, _ = measure(problem, policy)
     report |= {
-        "train/accepted": found.accepted.astype(theta.dtype),
+        "train/accepted": jnp.any(found.theta != theta).astype(theta.dtype),
         "train/backtracks": found.tried - 1,
         "train/divergence": divergence(found.theta),
         "train/grad_norm_policy": jnp.sqrt(jnp.vdot(gradient, gradient)),

@@ -19,7 +19,7 @@ from toppo.algos.shared import adam_moments, annealed, label_vtrace, last
 from toppo.maths.advantages import standardise
 from toppo.maths.surrogates import per_dimension_weight
 from toppo.optimise import adam_epochs, adapt_penalty, always, clip_fractions, clipped_least_squares, measure
-from toppo.types import Ascent, Common, Draw, Improved, Memory, Problem, Regression, Sample, require, setting
+from toppo.types import Common, Draw, Improved, Memory, Problem, Sample, require, setting
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,7 @@ class DISCConfig:
     n_policies: int = setting(64, "L: batches held at most, the newest included.")
     eps_b: float = setting(0.1, "Old batches take part while mean |1 - rho_d| is at most this.")
     alpha_is: float = setting(1.0, "Weight of the IS penalty in the first update; 0 switches the penalty off.")
-    j_target: float = setting(
-        0.001, "The weight doubles when the penalty is above 1.5 times this, halves when below 2/3."
-    )
+    j_target: float = setting(0.001, "The weight doubles when the penalty is above 1.5 times this, and so down.")
     value_coef: float = setting(0.5, "Weight of the critic's loss.")
     lr_min: float = setting(1e-4, "The learning rate falls no lower.")
 
@@ -46,9 +44,7 @@ class DISCConfig:
 
 def check(config: DISCConfig, common: Common, discrete: bool) -> None:
     """Dimensions of a discrete action do not exist."""
-    require(
-        not discrete, "disc needs a Box of continuous actions, but the environment's are discrete: use another --algo"
-    )
+    require(not discrete, "disc needs continuous actions, but the environment's are discrete: use another algorithm")
 
 
 def draw(config: DISCConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
@@ -61,8 +57,8 @@ def draw(config: DISCConfig, memory: Memory, gaps: list[float], rng: np.random.G
 
 def order(config: DISCConfig, common: Common, weights: tuple[float, ...], rng: np.random.Generator) -> np.ndarray:
     """Per step, with replacement: n / minibatches samples of the newest batch and as many times K of the K old ones."""
-    n, size, used = config.n, config.n // common.minibatches, int(sum(weights))
-    steps = (common.epochs, common.minibatches)
+    n, used, steps = config.n, int(sum(weights)), (common.epochs, common.minibatches)
+    size = n // common.minibatches
     newest = rng.integers(n, size=(*steps, size))
     old = rng.integers(n, max(used, 2) * n, size=(*steps, size * (used - 1)))
     padding = np.full((*steps, size * (len(weights) - used)), used * n)
@@ -76,9 +72,9 @@ def init_opt(config: DISCConfig, common: Common, policy: Any) -> tuple[Any, Arra
 
 def improve(config: DISCConfig, problem: Problem) -> Improved:
     """Adam epochs; padding has weight 0 and drops out of every mean."""
-    net, common, (adam, alpha) = problem.net, problem.common, problem.opt
-    sample = problem.sample._replace(weight=problem.sample.weight / problem.sample.weight.mean())
-    problem, log_prob = problem._replace(sample=sample), net.family.log_prob_per_dimension
+    net, common, log_prob = problem.net, problem.common, problem.net.family.log_prob_per_dimension
+    sample, (adam, alpha) = problem.sample, problem.opt
+    sample = sample._replace(weight=sample.weight / sample.weight.mean())
 
     def objective(policy: Any, batch: Sample) -> tuple[Array, Array]:
         dist, weight = net.policy(policy, batch.obs), batch.weight / batch.weight.mean()
@@ -92,7 +88,7 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
 
     data, lr = sample._replace(dist_k=None), problem.lr * problem.lr_scale
     done = adam_epochs(objective, problem.policy, adam, data, problem.order, lr, common, always, common.max_grad_norm)
-    tv, report, ratio = measure(problem, done.params)
+    tv, report, ratio = measure(problem._replace(sample=sample), done.params)
     report |= clip_fractions(problem, ratio) | {
         "memory/included": (sample.weight > 0).sum() / config.n - 1,
         "train/alpha_is": alpha,
@@ -103,11 +99,6 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
     }
     opt = (done.opt, adapt_penalty(alpha, done.extra, config.j_target))
     return Improved(done.params, opt, problem.lr_scale, done.epochs, tv, report)
-
-
-def regress(config: DISCConfig, problem: Regression) -> Ascent:
-    """The critic, kept near what it was."""
-    return clipped_least_squares(problem, config.clip_eps, config.value_coef)
 
 
 ALGORITHM = ppo.ALGORITHM._replace(
@@ -125,6 +116,6 @@ ALGORITHM = ppo.ALGORITHM._replace(
     lr=lambda config, common, progress: max(config.lr_min, annealed(config, common, progress)),
     init_opt=init_opt,
     improve=improve,
-    regress=regress,
+    regress=lambda config, problem: clipped_least_squares(problem, config.clip_eps, config.value_coef),
     keep=lambda config, memory, kl: last(memory, config.n_policies),
 )

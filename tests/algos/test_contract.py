@@ -1,0 +1,87 @@
+"""What every member of the family must do, whatever its equation."""
+
+import jax
+import numpy as np
+import pytest
+
+from tests.algos.small import ALGOS, CASES, every_case, go, learned, on_host, run, small_setup
+from tests.probes import flip, walk
+from toppo import train as loop
+from toppo.algos import REGISTRY
+from toppo.collect.pool import LocalPool
+from toppo.snapshot import state_from_arrays, state_to_arrays
+from toppo.train import initial_state
+from toppo.update import compile_programs
+
+
+def test_the_names_of_the_family():
+    assert tuple(REGISTRY) == ALGOS
+    assert all(REGISTRY[name].name == name and REGISTRY[name].summary for name in ALGOS)
+
+
+@every_case
+def test_the_same_seed_gives_the_same_bytes(algo, source):
+    first, second, other = (run(algo, source, seed=s) for s in (1, 1, 2))
+    assert learned(first) == learned(second)
+    assert learned(first) != learned(other)
+
+
+@every_case
+def test_values_stay_finite_and_shapes_stay_the_same(algo, source):
+    setup = small_setup(algo, source)
+    turns = go(setup, source)
+    start, end = initial_state(setup).learner, turns[-1].state.learner
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), start) == jax.tree.map(lambda x: (x.shape, x.dtype), end)
+    for leaf in jax.tree.leaves((end, turns[-1].state.memory)):
+        assert np.isfinite(leaf).all()
+    for turn in turns:
+        assert all(np.isfinite(value).all() for value in turn.metrics.values())
+    policies = [jax.tree.leaves(t.state.learner.params.policy) for t in turns]
+    assert any(a.tobytes() != b.tobytes() for a, b in zip(policies[0], policies[-1], strict=True))
+
+
+@every_case
+def test_resuming_is_invisible(algo, source):
+    setup = small_setup(algo, source, iterations=5)
+    whole = go(setup, source)
+    arrays, facts = state_to_arrays(whole[2].state)
+    state = state_from_arrays(setup, arrays, facts)
+    rest = go(setup, source, state)
+    assert learned(rest) == learned(whole[3:])
+    for a, b in zip(jax.tree.leaves(on_host(rest[-1].state)), jax.tree.leaves(whole[-1].state), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+SHAPES = {"toppo": 2, "ppo": 1, "trpo": 1, "geppo": 4, "otrpo": 2, "oppo": 2, "disc": 8}
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_each_shape_compiles_once(algo, monkeypatch):
+    """DISC is led through its whole list of 0, 1, 2, 4 .. 64 old batches."""
+    made = []
+
+    def watched(*arguments):
+        made.append(compile_programs(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(loop, "compile_programs", watched)
+    more = {"disc": {"eps_b": 1e9, "n": 4, "epochs": 1, "noop_steps": 4}, "toppo": {"alpha": 99.0}}.get(algo, {})
+    setup = small_setup(algo, iterations=64 if algo == "disc" else 7, **more)
+    pool = LocalPool(loop.plan(setup), walk)
+    turns = list(loop.train(setup, initial_state(setup), pool))
+    pool.close()
+    sizes = {name: getattr(made[0], name)._cache_size() for name in made[0]._fields}
+    relabels, old = int(REGISTRY[algo].relabel(setup.config)), int(SHAPES[algo] > 1)
+    expected = {"label": 1, "relabel": relabels * old, "prepare": 1 + old, "divergence": 1}
+    assert sizes == expected | {"improve": SHAPES[algo], "regress": SHAPES[algo]}
+    if algo == "disc":
+        assert {t.metrics["memory/included"] for t in turns} == set(map(float, range(64)))
+
+
+def test_disc_refuses_discrete_actions():
+    with pytest.raises(ValueError, match="disc needs continuous actions"):
+        initial_state(small_setup("disc", flip))
+
+
+def test_every_case_is_there():
+    assert {a for a, _ in CASES} == set(REGISTRY)

@@ -1,0 +1,141 @@
+"""Limits between siblings: with the newest batch only, the off-policy members are PPO and TRPO, bit for bit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.algos.small import go, learned, on_host, parameters, random_problem, run, shared_programs, small_setup
+from toppo.algos import REGISTRY
+from toppo.algos.disc import DISCConfig
+from toppo.algos.oppo import OffPolicyPPOConfig
+from toppo.algos.otrpo import OffPolicyTRPOConfig
+from toppo.algos.ppo import PPOConfig
+from toppo.algos.toppo import ToPPOConfig, lemma_4_1
+from toppo.algos.trpo import TRPOConfig
+from toppo.maths.trust_region import radius_after_drift
+from toppo.train import network
+
+PPO = run("ppo", iterations=3)
+TRPO = run("trpo", iterations=3)
+
+
+@pytest.mark.parametrize(
+    ("algo", "settings"),
+    [
+        ("geppo", {"mean_age": 1.0, "adapt_lr": False}),
+        ("oppo", {"n_old": 0}),
+        ("oppo", {"n_policies": 1}),
+        ("toppo", {"alpha": 0.0, "early_stop": False}),
+    ],
+)
+def test_without_old_data_it_is_ppo(algo, settings):
+    turns = run(algo, iterations=3, clip_eps=0.2, **settings)
+    assert parameters(turns) == parameters(PPO)
+    assert [t.metrics["train/policy_gradient_loss"] for t in turns] == [
+        t.metrics["train/policy_gradient_loss"] for t in PPO
+    ]
+
+
+@pytest.mark.parametrize("settings", [{"n_old": 0}, {"n_policies": 1, "adapt_radius": True}])
+def test_without_old_data_otrpo_is_trpo(settings):
+    assert parameters(run("otrpo", iterations=3, **settings)) == parameters(TRPO)
+
+
+def test_without_old_data_toppos_trust_region_is_trpo():
+    turns = run("toppo", iterations=3, alpha=0.0, improve="trust_region", delta=0.01)
+    for a, b in zip(*(jax.tree.leaves(t[-1].state.learner.params) for t in (turns, TRPO)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_old_data_make_a_difference():
+    assert learned(run("oppo", iterations=3)) != learned(PPO)
+
+
+@pytest.mark.parametrize("algo", ["oppo", "disc"])
+def test_the_centre_is_exactly_one_on_the_newest_batch(algo):
+    setup = small_setup(algo, iterations=2)
+    state = go(setup)[-1].state
+    programs = shared_programs(setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces))
+    memory = state.memory
+    sample = programs.prepare(state.learner.params, memory[-1], jnp.float32(1), newest=True)
+    assert np.all(np.asarray(sample.centre) == 1.0)
+    older = programs.prepare(state.learner.params, memory[-1], jnp.float32(1), newest=False)
+    assert np.any(np.asarray(older.centre) != 1.0)
+
+
+def objective_of(algo, config, problem):
+    """The value of the objective after the first step, which the second epoch reports."""
+    chosen = REGISTRY[algo]
+    problem = problem._replace(opt=chosen.init_opt(config, problem.common, problem.policy))
+
+    def improve(policy, opt, sample, order, lr):
+        return chosen.improve(config, problem._replace(policy=policy, opt=opt, sample=sample, order=order, lr=lr))
+
+    arguments = (problem.policy, problem.opt, problem.sample, problem.order, problem.lr)
+    return on_host(jax.jit(improve)(*arguments))
+
+
+def test_disc_with_one_dimension_is_ppo_up_to_the_mean_weight():
+    problem = random_problem(64, dims=1, epochs=2)._replace(lr=np.float32(0.02), clip_eps=np.float32(0.2))
+    first = problem._replace(order=problem.order[:1], common=random_problem(64, dims=1).common)
+    one = objective_of("ppo", PPOConfig(), first)  # the policy after one step, where the ratio is no longer 1
+    ppo = objective_of("ppo", PPOConfig(), problem)
+    sample, net = problem.sample, problem.net
+    ratio = np.exp(np.asarray(net.family.log_prob(net.policy(one.policy, sample.obs), sample.action)) - sample.logp)
+    adv = (sample.adv - sample.adv.mean()) / sample.adv.std()
+    weight = np.where(adv > 0, np.minimum(ratio, 1.2), np.maximum(ratio, 0.8))
+    assert np.any(weight != ratio)
+    np.testing.assert_allclose(-ppo.report["train/policy_gradient_loss"], (weight * adv).mean(), rtol=1e-4, atol=1e-6)
+    # DISC's own first step is another one: divide by the mean weight at the same policy instead.
+    moved = first._replace(policy=one.policy, lr=np.float32(0.0))
+    disc = objective_of("disc", DISCConfig(alpha_is=0.0), moved)
+    expected = (weight * adv).mean() / weight.mean()
+    np.testing.assert_allclose(-disc.report["train/policy_gradient_loss"], expected, rtol=1e-4, atol=1e-6)
+
+
+def naive_standardised(sample, product):
+    m = (product * sample.adv).mean() / product.mean()
+    return (sample.adv - m) / ((product * sample.adv).std() + 1e-8)
+
+
+@pytest.mark.parametrize("algo", ["toppo", "geppo", "oppo"])
+def test_the_objective_is_the_papers_sum(algo):
+    """Value at a policy away from pi_k, on a mix of new and old data with unequal weights, in naive float64."""
+    problem = random_problem(24, 40)._replace(clip_eps=np.float32(0.1), lr=np.float32(0.0))
+    sample = problem.sample._replace(weight=np.where(problem.sample.newest == 1, 1.6, 0.64).astype(np.float32))
+    away = jax.tree.map(lambda x: np.asarray(x + 0.05, np.float32), problem.policy)
+    given = problem._replace(sample=sample, policy=away)
+    config = {"toppo": ToPPOConfig(early_stop=False), "oppo": OffPolicyPPOConfig()}.get(algo, REGISTRY[algo].config())
+    value = -objective_of(algo, config, given).report["train/policy_gradient_loss"]
+    s = type(sample)(*(np.asarray(x, np.float64) if not isinstance(x, tuple) else x for x in sample))
+    dist = problem.net.policy(away, sample.obs)
+    ratio = np.exp(np.asarray(problem.net.family.log_prob(dist, sample.action), np.float64) - s.logp)
+    adv = naive_standardised(s, s.centre * s.weight)
+    low, high = ((1 - 0.1) * s.centre, (1 + 0.1) * s.centre) if algo == "oppo" else (s.centre - 0.1, s.centre + 0.1)
+    terms = []
+    for r, lo, hi, a, w in zip(ratio, low, high, adv, s.weight, strict=True):
+        terms.append(w * min(r * a, min(max(r, lo), hi) * a))
+    np.testing.assert_allclose(value, np.mean(terms), rtol=1e-4, atol=1e-6)
+
+
+def test_lemma_4_1():
+    assert [round(lemma_4_1(0.2, n), 4) for n in (1, 2, 3, 4, 5, 6)] == [0.2, 0.1333, 0.1143, 0.1, 0.0889, 0.08]
+
+
+def test_the_radius_after_a_drift():
+    radius = [round(float(radius_after_drift(0.01, jnp.float32(b))), 4) for b in (0.0, 0.005, 0.01, 0.03)]
+    assert radius == [0.01, 0.005, 0.0038, 0.0021]
+    for b in (0.002, 0.02):
+        x = np.sqrt(float(radius_after_drift(0.01, jnp.float32(b))))
+        assert (np.sqrt(b) + x) * x == pytest.approx(0.01, rel=1e-3)
+
+
+def test_the_adaptive_radius_is_the_one_that_is_used():
+    problem = random_problem(40, 40)
+    drift = np.asarray(problem.net.family.kl(problem.sample.dist_mu, problem.sample.dist_k)).mean()
+    improved = objective_of("otrpo", OffPolicyTRPOConfig(adapt_radius=True), problem)
+    radius = float(radius_after_drift(0.01, jnp.float32(drift)))
+    assert radius < 0.009
+    np.testing.assert_allclose(improved.report["train/radius"], radius, rtol=1e-5)
+    assert objective_of("trpo", TRPOConfig(), problem).report["train/radius"] == np.float32(0.01)

@@ -1,0 +1,95 @@
+"""Environments with a known value and a known best action, solved by every algorithm in seconds."""
+
+from typing import Any
+
+import gymnasium as gym
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.algos.small import ALGOS, go, small_setup
+from tests.probes import Probe
+from toppo.maths.moments import standard_deviation
+from toppo.train import network
+
+# As many observations and actions as ``walk`` has, so that the programs of the other tests serve again.
+BOX = {"observation_space": gym.spaces.Box(-10.0, 10.0, (2,)), "action_space": gym.spaces.Box(-1.0, 1.0, (2,))}
+
+
+class Pair(Probe):
+    """Observations (x, 1)."""
+
+    observation_space = BOX["observation_space"]
+    action_space = BOX["action_space"]
+
+    def see(self, x: float) -> np.ndarray:
+        return np.array([x, 1.0], np.float32)
+
+    def toss(self) -> np.ndarray:
+        self.x = 1.0 if self.np_random.random() < 0.5 else -1.0
+        return self.see(self.x)
+
+
+class Sign(Pair):
+    """One step; reward x: V(x) = x."""
+
+    def begin(self) -> np.ndarray:
+        return self.toss()
+
+    def act(self, action: Any) -> tuple[np.ndarray, float, bool, bool]:
+        return self.see(0.0), self.x, True, False
+
+
+class Later(Pair):
+    """Two steps, reward 1 after the second: V = gamma, then 1."""
+
+    def begin(self) -> np.ndarray:
+        return self.see(-1.0)
+
+    def act(self, action: Any) -> tuple[np.ndarray, float, bool, bool]:
+        return self.see(1.0), float(self.t == 2), self.t == 2, False
+
+
+class Aim(Pair):
+    """One step; reward -(a_0 - x/2)^2: the best action is half the observation."""
+
+    def begin(self) -> np.ndarray:
+        return self.toss()
+
+    def act(self, action: Any) -> tuple[np.ndarray, float, bool, bool]:
+        return self.see(0.0), -float((action[0] - 0.5 * self.x) ** 2), True, False
+
+
+def solved(algo: str, kind: type[Probe], iterations: int) -> tuple[Any, Any]:
+    """Value and mean action as functions of x."""
+    setup = small_setup(algo, kind, iterations)
+    state = go(setup, kind)[-1].state
+    net = network(setup.common, setup.spaces)
+    moments, params = state.obs_moments, state.learner.params
+
+    def see(x: float) -> Any:
+        obs = np.array([[x, 1.0]])
+        return jnp.asarray(np.clip((obs - moments.mean) / standard_deviation(moments), -10, 10), jnp.float32)
+
+    scale = float(standard_deviation(state.return_moments))
+    return (lambda x: float(net.value(params.value, see(x))[0]) * scale), lambda x: net.policy(
+        params.policy, see(x)
+    ).mean[0]
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_the_value_depends_on_the_observation(algo):
+    value, _ = solved(algo, Sign, 25)
+    assert [value(1.0), value(-1.0)] == pytest.approx([1.0, -1.0], abs=0.1)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_the_value_is_discounted(algo):
+    value, _ = solved(algo, Later, 25)
+    assert [value(-1.0), value(1.0)] == pytest.approx([0.9, 1.0], abs=0.05)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_the_action_depends_on_the_observation(algo):
+    _, action = solved(algo, Aim, 60)
+    assert [float(action(x)[0]) for x in (1.0, -1.0)] == pytest.approx([0.5, -0.5], abs=0.2)

@@ -1,0 +1,157 @@
+"""A dead setting makes a results table false: nudging any of them must change what the algorithm does."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.algos.small import ALGOS, go, learned, random_problem, small_setup
+from toppo.algos import REGISTRY
+from toppo.optimise import adam_init
+from toppo.train import initial_state
+from toppo.types import Common, Regression, Segment
+
+# Where a setting matters only beside others, or where its nudge must be of another size.
+BESIDE: dict[tuple[str, str], dict[str, Any]] = {
+    ("toppo", "delta"): {"improve": "trust_region"},
+    ("toppo", "select"): {"alpha": 0.0},
+    ("trpo", "shrink"): {"slack": 0.2},
+    ("trpo", "backtracks"): {"slack": 1e-3},
+    ("otrpo", "n_policies"): {"n_old": 4},
+    ("oppo", "n_policies"): {"n_old": 4},
+}
+VALUE: dict[tuple[str, str], Any] = {
+    ("toppo", "improve"): "trust_region",
+    ("toppo", "n_policies"): 2,
+    ("trpo", "cg_iterations"): 1,
+    ("trpo", "slack"): 0.1,
+    ("trpo", "backtracks"): 20,
+    ("geppo", "mean_age"): 1.0,
+    ("disc", "n_policies"): 2,
+    ("disc", "lr_min"): 0.5,
+    ("disc", "j_target"): 100.0,
+}
+OWN = [(name, f.name) for name in ALGOS for f in dataclasses.fields(REGISTRY[name].config)]
+OF_THE_LOOP = ("hidden", "log_std", "envs", "reset_each_batch", "noop_steps", "normalise_obs", "normalise_reward")
+OF_ALGORITHMS = [f.name for f in dataclasses.fields(Common) if f.name not in OF_THE_LOOP]
+LARGE = 0.05  # a learning rate whose steps reach the clip
+
+
+def nudged(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    return value + 8 if isinstance(value, int) else value * 0.5
+
+
+def bits(tree: Any) -> bytes:
+    leaves = [np.asarray(x) for x in jax.tree.leaves(tree)]
+    assert all(np.isfinite(x).all() for x in leaves)
+    return b"".join(x.tobytes() for x in leaves)
+
+
+def choices(algo: str, config: Any, common: Common) -> list[Any]:
+    """What the steps on the host decide for a memory of five batches."""
+    chosen = REGISTRY[algo]
+    memory = tuple(Segment(*[np.float32(i)] * 12) for i in range(5))
+    drawn = chosen.draw(config, memory, [0.3, 0.07, 0.01, 0.02, 0.0], np.random.default_rng(0))
+    kept = chosen.keep(config, memory, [0.1, 0.02, 0.02, 0.01, 0.001])
+    return [
+        [float(s.obs) for s in drawn.segments],
+        drawn.weights,
+        drawn.clip_eps,
+        [float(s.obs) for s in kept],
+        chosen.order(config, common, drawn.weights, np.random.default_rng(0)).tolist(),
+        [chosen.lr(config, common, progress) for progress in (0.0, 0.9)],
+        (chosen.relabel(config), chosen.value_on_old(config), config.n),
+        bits(chosen.init_opt(config, common, np.zeros(3, np.float32))),
+    ]
+
+
+def labels(algo: str, config: Any, common: Common) -> bytes:
+    rng = np.random.default_rng(0)
+    reward, value, next_value, ratio = (rng.random((6, 2), np.float32) for _ in range(4))
+    path = (reward, value, next_value, reward < 0.1, reward < 0.3, ratio, common.gamma, common.lam, value[0])
+    return bits(REGISTRY[algo].label(config, *path))
+
+
+def updates(algo: str, config: Any, common: Common) -> bytes:
+    chosen, problem = REGISTRY[algo], random_problem(32, 32, **vars(common) | {"epochs": 2, "minibatches": 2})
+    problem = problem._replace(opt=chosen.init_opt(config, common, problem.policy))
+
+    def improve(policy: Any, opt: Any, sample: Any, order: Any) -> Any:
+        given = problem._replace(policy=policy, opt=opt, sample=sample, order=order)
+        return chosen.improve(config, given._replace(lr=jnp.float32(LARGE), clip_eps=jnp.float32(0.1)))
+
+    return bits(jax.jit(improve)(problem.policy, problem.opt, problem.sample, problem.order))
+
+
+def fits(algo: str, config: Any, common: Common) -> bytes:
+    p = random_problem(32, 32, **vars(common) | {"epochs": 2, "minibatches": 2})
+    critic = p.net.init(0).value
+
+    def regress(critic: Any, opt: Any, sample: Any, order: Any) -> Any:
+        given = Regression(p.common, p.net, critic, opt, sample, order, jnp.float32(LARGE), jnp.int32(2))
+        return REGISTRY[algo].regress(config, given)
+
+    return bits(jax.jit(regress)(critic, adam_init(common, critic), p.sample, p.order))
+
+
+_known: dict[Any, bytes] = {}
+
+
+def remembered(step: Any, *given: Any) -> bytes:
+    key = (step.__name__, *given)
+    if key not in _known:
+        _known[key] = step(*given)
+    return _known[key]
+
+
+def differs(algo: str, one: tuple[Any, Common], other: tuple[Any, Common]) -> bool:
+    """Does any step of the algorithm, from the cheapest to the dearest, act otherwise?"""
+    if choices(algo, *one) != choices(algo, *other):
+        return True
+    return any(remembered(step, algo, *one) != remembered(step, algo, *other) for step in (labels, updates, fits))
+
+
+@pytest.mark.parametrize(("algo", "name"), OWN)
+def test_every_own_setting_is_read(algo, name):
+    setup = small_setup(algo, **BESIDE.get((algo, name), {}))
+    value = getattr(setup.config, name)
+    other = VALUE[algo, name] if (algo, name) in VALUE else nudged(value)
+    changed = dataclasses.replace(setup.config, **{name: other})
+    assert differs(algo, (setup.config, setup.common), (changed, setup.common))
+
+
+@pytest.mark.parametrize("name", OF_ALGORITHMS)
+@pytest.mark.parametrize("algo", ALGOS)
+def test_every_shared_setting_is_read_by_every_algorithm_or_refused(algo, name):
+    setup = small_setup(algo)
+    value = getattr(setup.common, name)
+    other = 0.01 if value == 0.0 and value is not False else nudged(value)
+    changed = dataclasses.replace(setup.common, **{name: other})
+    if algo in ("trpo", "otrpo") and name == "max_grad_norm":
+        with pytest.raises(ValueError, match=r"max_grad_norm is 0\.01, but must be 0"):
+            initial_state(setup._replace(common=changed))
+        return
+    assert differs(algo, (setup.config, setup.common), (setup.config, changed))
+
+
+@pytest.mark.parametrize("name", OF_THE_LOOP)
+def test_every_setting_of_the_loop_is_read(name):
+    other = {"hidden": (3,), "noop_steps": 200, "log_std": -0.5, "envs": 2}
+    setup = small_setup("ppo", iterations=2)
+    value = getattr(setup.common, name)
+    changed = dataclasses.replace(setup.common, **{name: other[name] if name in other else nudged(value)})
+    assert learned(go(setup)) != learned(go(setup._replace(common=changed)))
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_settings_out_of_range_are_refused(algo):
+    kind = REGISTRY[algo].config
+    for field in dataclasses.fields(kind):
+        if type(field.default) in (int, float):
+            with pytest.raises(ValueError, match=f"{field.name} is -1"):
+                kind(**{field.name: type(field.default)(-1)})
