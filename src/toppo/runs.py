@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,11 +171,12 @@ def _train(
         state, offsets, exact = initial_state(setup), None, True
     else:
         facts = checkpoint.facts
-        state = state_from_arrays(setup, checkpoint.arrays, facts["state"])
-        offsets, exact = facts["offsets"], facts["exact"]
-    pool = open_pool(plan(setup), source, options.workers)
-    logs = _Logs(layout, offsets, state.steps, options.tensorboard)
-    try:
+        state = state_from_arrays(setup, checkpoint.arrays, facts.get("state", {}))
+        offsets, exact = _offsets(facts.get("offsets")), facts.get("exact") is True
+    with (
+        closing(open_pool(plan(setup), source, options.workers)) as pool,
+        closing(_Logs(layout, offsets, state.steps, options.tensorboard)) as logs,
+    ):
         replayed = pool.restore(state.episodes) if checkpoint else []
         if not all(replayed):
             exact, state = False, state._replace(episodes=after_replay(state.episodes, replayed))
@@ -182,9 +184,14 @@ def _train(
         with stop_request() as request:
             job = _Job(spec, layout, options, logs, exact, request)
             return job.run(setup, state, pool, observe)
-    finally:
-        pool.close()
-        logs.close()
+
+
+def _offsets(data: Any) -> dict[str, int]:
+    """How long the logs were at a checkpoint, from a file that a stranger may have made."""
+    names = ("metrics", "episodes", "timing")
+    if not isinstance(data, dict) or any(type(data.get(name)) is not int or data[name] < 0 for name in names):
+        raise CheckpointError("the checkpoint does not say how long the run's logs were")
+    return data
 
 
 class _Job:
