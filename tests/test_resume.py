@@ -11,9 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import commands
+from tests import commands, probes
+from toppo import runs
 from toppo.cli import main
+from toppo.presets import spec_for
 from toppo.rundir.checkpoint import newest_checkpoint
+from toppo.rundir.log import read_lines
+from toppo.runs import Options
 
 SMALL = ["--hidden", 16, 16, "--epochs", 3, "--minibatches", 8, "--no-tensorboard"]
 PENDULUM = ["Pendulum-v1", "--n", 240, "--noop-steps", 480, *SMALL]
@@ -201,3 +205,48 @@ def test_arrays_of_a_checkpoint_are_plain_numbers(finished):
     checkpoint, _ = newest_checkpoint(finished / "checkpoint")
     assert all(a.dtype.kind in "biuf" for a in checkpoint.arrays.values())
     assert all(np.isfinite(a).all() for a in checkpoint.arrays.values())
+
+
+def test_killed_before_the_spec_was_written_a_run_can_be_started_again(tmp_path, finished):
+    root = tmp_path / "run"
+    root.mkdir()
+    for name in (".lock", ".holder.json", "versions.json", ".spec.json.tmp"):
+        (root / name).write_text("")
+    here("train", *SHORT, "--checkpoint-every", 10_000, "--out", root)
+    assert_same(root, content(finished))
+    assert leftovers(root) == set()
+
+
+class Enough(Exception):  # noqa: N818 - as if the process had ended
+    pass
+
+
+def test_a_run_with_hidden_randomness_is_continued_and_marked(tmp_path, capsys):
+    """Episodes of 23 steps in batches of 32: a checkpoint always falls into an episode."""
+    settings = {"n": 32, "minibatches": 4, "epochs": 1, "hidden": (8,), "noop_steps": 0}
+    spec = spec_for("hidden", "ppo", 320, 0, **settings)
+    options = Options(workers=0, checkpoint_every=32, tensorboard=False)
+
+    def until(steps):
+        def observe(progress):
+            if progress.iteration.state.steps > steps:
+                raise Enough
+
+        return observe
+
+    with pytest.raises(Enough):
+        runs.start(spec, probes.hidden, tmp_path / "run", options, until(96))
+    with pytest.raises(Enough):
+        runs.resume(tmp_path / "run", probes.hidden, options, until(192))
+    assert "resumed, not bit-exact" in capsys.readouterr().out
+    runs.resume(tmp_path / "run", probes.hidden, options, until(10**6))
+    assert json.loads((tmp_path / "run" / "status.json").read_text()) == {
+        "schema": 1,
+        "state": "finished",
+        "steps": 320,
+        "exact": False,
+        "message": "",
+    }
+    episodes = list(read_lines(tmp_path / "run" / "episodes.jsonl"))
+    assert len(episodes) > 5
+    assert {(e["length"], e["return"]) for e in episodes} == {(23, 23.0)}
