@@ -26,6 +26,8 @@ from toppo.train import Iteration, Setup, initial_state, plan, train
 from toppo.types import State
 
 STATUS_SCHEMA = 1
+# What a process that was killed before it wrote the spec leaves: there is nothing to resume, so a new run may begin.
+BEFORE_THE_SPEC = {".lock", ".holder.json", "versions.json", ".versions.json.tmp", ".spec.json.tmp"}
 
 
 class Options(NamedTuple):
@@ -68,7 +70,7 @@ def setup_for(spec: Spec, source: EnvSource) -> Setup:
 def start(spec: Spec, source: EnvSource, root: Path, options: Options, observe: Observer) -> State:
     """Train a new run in a new directory."""
     setup = setup_for(spec, source)
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+    if root.exists() and (not root.is_dir() or {p.name for p in root.iterdir()} - BEFORE_THE_SPEC):
         raise ToppoError(
             f"{root} exists already: continue it with `toppo resume {root}` or choose another --out", CANNOT_CREATE
         )
