@@ -77,7 +77,6 @@ class Agent:
         Follows Stable-Baselines3's convention, so its ``evaluate_policy`` accepts the agent.
         """
         policy = policy_of(self.state, self.spaces)
-        actor = mlp_actor(policy.shift, policy.factor, policy.weights)
         observation = np.asarray(observation)
         single = observation.shape == self.spaces.obs_shape
         if not single and observation.shape[1:] != self.spaces.obs_shape:
@@ -85,7 +84,8 @@ class Agent:
         rows = observation.reshape(-1, self.spaces.obs_size)
         noise = noise_for(self._rng, len(rows), self.spaces.action_size, self.spaces.discrete) * (not deterministic)
         to_env = action_to_env(self.spaces)
-        actions = np.stack([np.asarray(to_env(actor(row, z))) for row, z in zip(rows, noise, strict=True)])
+        actor = mlp_actor(policy.shift, policy.factor, policy.weights, len(rows))
+        actions = np.stack([np.asarray(to_env(action)) for action in actor(rows, noise)])
         return (actions[0] if single else actions), state
 
     def evaluate(self, episodes: int = 10, deterministic: bool = True, env: EnvSource | None = None) -> list[float]:
@@ -126,7 +126,7 @@ def load(path: str | Path, env: EnvSource | None = None) -> Agent:
     facts = checkpoint.facts
     spec, spaces = from_json(facts.get("spec")), spaces_from_json(facts.get("spaces"))
     setup = Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.steps, spec.seed)
-    state = state_from_arrays(setup, checkpoint.arrays, facts["state"])
+    state = state_from_arrays(setup, checkpoint.arrays, facts.get("state", {}))
     if env is None:
         try:
             env = runs.source_of(spec)

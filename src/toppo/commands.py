@@ -64,6 +64,21 @@ RUN_FLAGS: list[Flag] = [
 def train(arguments: list[str]) -> None:
     """Train a policy from scratch."""
     algo, env = _peek(arguments)
+    given = _parse_train(algo, env, arguments)
+    if given.env != env:  # a flag's value stood before the environment, which has defaults of its own
+        given = _parse_train(algo, given.env, arguments)
+    try:
+        spec = Spec(
+            given.env, algo, given.steps, given.seed, _pick(Common, given), _pick(algorithm(algo).config, given)
+        )
+    except ValueError as error:
+        raise ToppoError(str(error)) from error
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    root = given.out or Path("runs") / f"{spec.env.replace('/', '-').replace(':', '-')}__{algo}__{spec.seed}__{stamp}"
+    _watch(spec, root, lambda screen: runs.start(spec, spec.env, root, _options(given, spec), screen))
+
+
+def _parse_train(algo: str, env: str, arguments: list[str]) -> Any:
     common, config = defaults(algo, env)
     flags: list[Flag] = [
         ("env", positional(str, "ENV", "Gymnasium id, such as HalfCheetah-v5 or package.module:Env-v0.")),
@@ -72,19 +87,12 @@ def train(arguments: list[str]) -> None:
         ("seed", flag(int, "Everything random in the run follows from it."), 0),
         ("out", flag(Path | None, "Run directory (default: runs/ENV__ALGO__SEED__TIME)."), None),
     ]
-    given = parse(
+    return parse(
         "train",
         f"Train {algorithm(algo).title}. The defaults shown are those for this algorithm and environment.",
         flags + RUN_FLAGS + _settings(common) + _settings(config),
         arguments,
     )
-    try:
-        spec = Spec(given.env, algo, given.steps, given.seed, _pick(Common, given), _pick(type(config), given))
-    except ValueError as error:
-        raise ToppoError(str(error)) from error
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    root = given.out or Path("runs") / f"{spec.env.replace('/', '-').replace(':', '-')}__{algo}__{spec.seed}__{stamp}"
-    _watch(spec, root, lambda screen: runs.start(spec, spec.env, root, _options(given, spec), screen))
 
 
 def resume(arguments: list[str]) -> None:

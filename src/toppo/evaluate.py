@@ -45,10 +45,10 @@ def play(
         rng = stream(seed, Purpose.EVALUATION, episode, 1)
         obs = env.reset(seed_for(seed, Purpose.EVALUATION, episode, 0))
         total, length, ended = 0.0, 0, False
-        silent = np.zeros(policy.spaces.action_size, np.float32)
+        silent = np.zeros((1, policy.spaces.action_size), np.float32)
         while not ended and length < max_steps:
-            noise = silent if deterministic else noise_for(rng, 1, policy.spaces.action_size, policy.spaces.discrete)[0]
-            obs, reward, terminated, truncated = env.step(actor(obs, noise))
+            noise = silent if deterministic else noise_for(rng, 1, policy.spaces.action_size, policy.spaces.discrete)
+            obs, reward, terminated, truncated = env.step(actor(obs, noise)[0])
             total, length, ended = total + reward, length + 1, terminated or truncated
             after_step(episode)
         results.append((total, length))

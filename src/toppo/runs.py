@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ from toppo.train import Iteration, Setup, initial_state, plan, train
 from toppo.types import State
 
 STATUS_SCHEMA = 1
+# What a process that was killed before it wrote the spec leaves: there is nothing to resume, so a new run may begin.
+BEFORE_THE_SPEC = {".lock", ".holder.json", "versions.json", ".versions.json.tmp", ".spec.json.tmp"}
 
 
 class Options(NamedTuple):
@@ -67,7 +70,7 @@ def setup_for(spec: Spec, source: EnvSource) -> Setup:
 def start(spec: Spec, source: EnvSource, root: Path, options: Options, observe: Observer) -> State:
     """Train a new run in a new directory."""
     setup = setup_for(spec, source)
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+    if root.exists() and (not root.is_dir() or {p.name for p in root.iterdir()} - BEFORE_THE_SPEC):
         raise ToppoError(
             f"{root} exists already: continue it with `toppo resume {root}` or choose another --out", CANNOT_CREATE
         )
@@ -170,11 +173,12 @@ def _train(
         state, offsets, exact = initial_state(setup), None, True
     else:
         facts = checkpoint.facts
-        state = state_from_arrays(setup, checkpoint.arrays, facts["state"])
-        offsets, exact = facts["offsets"], facts["exact"]
-    pool = open_pool(plan(setup), source, options.workers)
-    logs = _Logs(layout, offsets, state.steps, options.tensorboard)
-    try:
+        state = state_from_arrays(setup, checkpoint.arrays, facts.get("state", {}))
+        offsets, exact = _offsets(facts.get("offsets")), facts.get("exact") is True
+    with (
+        closing(open_pool(plan(setup), source, options.workers)) as pool,
+        closing(_Logs(layout, offsets, state.steps, options.tensorboard)) as logs,
+    ):
         replayed = pool.restore(state.episodes) if checkpoint else []
         if not all(replayed):
             exact, state = False, state._replace(episodes=after_replay(state.episodes, replayed))
@@ -182,9 +186,14 @@ def _train(
         with stop_request() as request:
             job = _Job(spec, layout, options, logs, exact, request)
             return job.run(setup, state, pool, observe)
-    finally:
-        pool.close()
-        logs.close()
+
+
+def _offsets(data: Any) -> dict[str, int]:
+    """How long the logs were at a checkpoint, from a file that a stranger may have made."""
+    names = ("metrics", "episodes", "timing")
+    if not isinstance(data, dict) or any(type(data.get(name)) is not int or data[name] < 0 for name in names):
+        raise CheckpointError("the checkpoint does not say how long the run's logs were")
+    return data
 
 
 class _Job:

@@ -5,7 +5,7 @@ from collections import deque
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
@@ -71,6 +71,7 @@ class Screen:
         kl = metrics["memory/kl"]
         assert isinstance(kl, list)
         distances = " ".join(f"{x:.3f}" for x in kl) or "-"
+        rows.add_row("", ProgressBar(total=total, completed=min(steps, total), width=60))
         rows.add_row("steps", f"{steps:,} of {total:,}   {speed(progress):,.0f} steps/s   {time_left(progress)} left")
         rows.add_row("return", f"{self._mean()}   (mean of the last {len(self.recent)} episodes)")
         rows.add_row("", Text(sparkline(self.history, 60), style="cyan"))
@@ -80,8 +81,7 @@ class Screen:
             f"clipped {metrics['train/clip_fraction']:.0%}",
         )
         rows.add_row("memory", f"|M| {metrics['memory/size']}   kept {metrics['memory/kept']}   KL {distances}")
-        bar = ProgressBar(total=total, completed=min(steps, total), width=60)
-        return Panel(Group(bar, rows), title=escape(self.title), title_align="left", expand=False)
+        return Panel(rows, title=escape(self.title), title_align="left", expand=False)
 
     def _mean(self) -> str:
         return f"{sum(self.recent) / len(self.recent):,.1f}" if self.recent else "-"

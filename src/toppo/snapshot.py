@@ -41,7 +41,8 @@ def state_from_arrays(setup: Setup, arrays: Mapping[str, np.ndarray], facts: Map
         template = segment_template(setup)
         memory: Memory = tuple(fill(template, arrays, f"memory/{i}/") for i in range(int(facts["memory"])))
         episodes = tuple(_episode(setup, arrays, i, int(n)) for i, n in enumerate(facts["started"]))
-        obs_moments, return_moments = _moments(arrays, "obs"), _moments(arrays, "return")
+        obs_moments = _moments(arrays, "obs", (setup.spaces.obs_size,))
+        return_moments = _moments(arrays, "return", ())
         batches, iteration, steps = (int(facts[name]) for name in ("batches", "iteration", "steps"))
         expected = len(named_leaves(learner)) + len(memory) * len(named_leaves(template)) + 3 * len(episodes) + 6
     except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -89,9 +90,13 @@ def fill(template: Any, arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
     return jax.tree.unflatten(jax.tree.structure(template), filled)
 
 
-def _moments(arrays: Mapping[str, np.ndarray], name: str) -> Moments:
-    count, mean, var = (arrays[f"moments/{name}/{part}"] for part in Moments._fields)
-    return Moments(float(count), mean, var)
+def _moments(arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> Moments:
+    n, mean, var = (arrays[f"moments/{name}/{part}"] for part in Moments._fields)
+    if n.shape != () or mean.shape != shape or var.shape != shape:
+        raise ValueError(f"moments/{name} has arrays of other shapes than the environment's")
+    if not all(np.isfinite(x).all() for x in (n, mean, var)) or n < 0 or np.any(var < 0):
+        raise ValueError(f"moments/{name} holds values that no data have")
+    return Moments(float(n), mean, var)
 
 
 def _episode(setup: Setup, arrays: Mapping[str, np.ndarray], i: int, started: int) -> OpenEpisode:

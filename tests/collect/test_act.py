@@ -23,7 +23,7 @@ def test_the_gaussian_actor_is_the_networks_twin(hidden):
     shift, factor = rng.normal(size=11).astype(np.float32), rng.lognormal(size=11).astype(np.float32)
     obs, noise = observations(rng, 11), rng.normal(size=(200, 3)).astype(np.float32)
     actor = mlp_actor(shift, factor, acting_weights(params))
-    acted = np.stack([actor(o, z) for o, z in zip(obs, noise, strict=True)])
+    acted = np.stack([actor(o, z)[0] for o, z in zip(obs, noise, strict=True)])
     dist = net.policy(params, normalise(jnp.asarray(obs, jnp.float32), shift, factor))
     np.testing.assert_allclose(acted, dist.mean + jnp.exp(dist.log_std) * noise, atol=1e-5, rtol=1e-5)
     assert acted.dtype == np.float32
@@ -44,7 +44,7 @@ def test_the_categorical_actor_is_the_networks_twin(hidden):
     shift, factor = rng.normal(size=5).astype(np.float32), rng.lognormal(size=5).astype(np.float32)
     obs, noise = observations(rng, 5), rng.gumbel(size=(200, 4)).astype(np.float32)
     actor = mlp_actor(shift, factor, acting_weights(params))
-    acted = np.array([int(actor(o, z)) for o, z in zip(obs, noise, strict=True)])
+    acted = np.array([int(actor(o, z)[0]) for o, z in zip(obs, noise, strict=True)])
     scores = np.asarray(net.policy(params, normalise(jnp.asarray(obs, jnp.float32), shift, factor)).logits) + noise
     best = np.take_along_axis(scores, acted[:, None], 1)[:, 0]
     np.testing.assert_allclose(best, scores.max(1), atol=1e-4, rtol=1e-5)  # a tie within rounding may fall either way
@@ -69,4 +69,17 @@ def test_zero_noise_gives_the_most_likely_action():
     params = net.init(0).policy
     actor = mlp_actor(np.zeros(2, np.float32), np.ones(2, np.float32), acting_weights(params))
     mean = net.policy(params, jnp.array([[0.2, 0.1]])).mean
-    np.testing.assert_allclose(actor(np.array([0.2, 0.1]), np.zeros(1, np.float32)), mean[0], atol=1e-6)
+    np.testing.assert_allclose(actor(np.array([0.2, 0.1]), np.zeros(1, np.float32))[0], mean[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 8])
+@pytest.mark.parametrize("net", [gaussian_net(17, 6, (64, 64), 0.0), categorical_net(5, 4, (16,))])
+def test_an_action_does_not_depend_on_how_many_rows_act_at_once(net, rows):
+    weights = acting_weights(net.init(0).policy)
+    rng = np.random.default_rng(rows)
+    size, actions = weights[1].shape[0], len(weights[-1])
+    shift, factor = rng.normal(size=size).astype(np.float32), rng.lognormal(size=size).astype(np.float32)
+    obs, noise = rng.normal(size=(rows, size)), rng.normal(size=(rows, actions)).astype(np.float32)
+    together = mlp_actor(shift, factor, weights, rows)(obs, noise)
+    alone = np.concatenate([mlp_actor(shift, factor, weights)(o, z) for o, z in zip(obs, noise, strict=True)])
+    assert together.tobytes() == alone.tobytes()

@@ -65,14 +65,14 @@ class LocalPool:
 
 
 class ProcessPool:
-    """Workers in processes of their own; environments are dealt out round robin."""
+    """Workers in processes of their own; each has a stretch of the environments."""
 
     def __init__(self, plan: Plan, source: EnvSource, workers: int) -> None:
         """Start the processes and wait until all have their environments."""
         fd = _shared_memory(buffers_size(plan))
         self._memory = mmap.mmap(fd, 0)
         self.buffers = buffers_in(plan, memoryview(self._memory))
-        self._owner = {i: i % workers for i in range(plan.envs)}
+        self._owner = {i: i * workers // plan.envs for i in range(plan.envs)}
         self._workers = [_WorkerProcess(fd) for _ in range(workers)]
         os.close(fd)
         where = (

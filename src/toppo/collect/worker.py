@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppo.collect.act import Actor, mlp_actor, noise_for
-from toppo.envs import Environment, EnvSource, open_environment
+from toppo.collect.act import mlp_actor, noise_for
+from toppo.envs import EnvSource, open_environment
 from toppo.streams import Purpose, seed_for, stream
 from toppo.types import OpenEpisode
 
@@ -77,46 +77,50 @@ def _padded(size: int) -> int:
 
 
 class Worker:
-    """Some of a run's environments, by index, each with its own streams of randomness."""
+    """A stretch of a run's environments, each with its own streams of randomness."""
 
     def __init__(self, plan: Plan, indices: Sequence[int], source: EnvSource, buffers: Buffers) -> None:
-        """Make the environments."""
+        """Make the environments number ``indices``, which follow each other."""
         self.plan, self.indices, self.buffers = plan, indices, buffers
         self.envs = {i: open_environment(source, i) for i in indices}
         self.started = dict.fromkeys(indices, 0)
         self.obs: dict[int, np.ndarray | None] = dict.fromkeys(indices)
 
     def collect(self, batch: int) -> None:
-        """Fill this worker's columns with batch number ``batch``."""
-        b = self.buffers
-        actor = mlp_actor(b.shift, b.factor, b.weights)
-        for i in self.indices:
-            rng = stream(self.plan.seed, Purpose.ACTION, i, batch)
-            noise = noise_for(rng, self.plan.steps, self.plan.action_size, self.plan.discrete)
-            if self.plan.reset_each_batch:
-                self.obs[i] = None
-            self._run(i, self.envs[i], actor, noise)
+        """Fill this worker's columns with batch number ``batch``, all its environments in step."""
+        plan, b, indices = self.plan, self.buffers, self.indices
+        actor = mlp_actor(b.shift, b.factor, b.weights, len(indices))
+        streams = [stream(plan.seed, Purpose.ACTION, i, batch) for i in indices]
+        noise = np.stack([noise_for(s, plan.steps, plan.action_size, plan.discrete) for s in streams], axis=1)
+        if plan.reset_each_batch:
+            self.obs = dict.fromkeys(indices)
+        mine = slice(indices[0], indices[-1] + 1)
+        obs = np.stack([self._obs(i) for i in indices])
+        for t in range(plan.steps):
+            for j, i in enumerate(indices):
+                obs[j] = self._obs(i)
+            actions = actor(obs, noise[t])
+            b.obs[t, mine] = obs
+            b.action[t, mine] = actions
+            for j, i in enumerate(indices):
+                self._step(t, i, actions[j])
 
-    def _run(self, i: int, env: Environment, actor: Actor, noise: np.ndarray) -> None:
+    def _obs(self, i: int) -> np.ndarray:
+        """The environment's observation, after a reset if it needs one."""
+        obs = self.obs[i]
+        if obs is None:
+            self.obs[i] = obs = self._reset(i)
+        return obs
+
+    def _step(self, t: int, i: int, action: np.ndarray) -> None:
         b = self.buffers
-        obs_out, next_out, action_out = b.obs[:, i], b.next_obs[:, i], b.action[:, i]
-        reward_out, terminated_out, ended_out = b.reward[:, i], b.terminated[:, i], b.ended[:, i]
-        step, obs = env.step, self.obs[i]
-        for t in range(self.plan.steps):
-            if obs is None:
-                obs = self._reset(i)
-            action = actor(obs, noise[t])
-            obs_out[t] = obs
-            action_out[t] = action
-            obs, reward, terminated, truncated = step(action)
-            next_out[t] = obs
-            reward_out[t] = reward
-            terminated_out[t] = terminated
-            ended = terminated or truncated
-            ended_out[t] = ended
-            if ended:
-                obs = None
-        self.obs[i] = obs
+        obs, reward, terminated, truncated = self.envs[i].step(action)
+        ended = terminated or truncated
+        b.next_obs[t, i] = obs
+        b.reward[t, i] = reward
+        b.terminated[t, i] = terminated
+        b.ended[t, i] = ended
+        self.obs[i] = None if ended else obs
 
     def _reset(self, i: int) -> np.ndarray:
         obs = self.envs[i].reset(seed_for(self.plan.seed, Purpose.EPISODE, i, self.started[i]))

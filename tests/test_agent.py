@@ -1,0 +1,289 @@
+import inspect
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import toppo
+from tests import probes
+from toppo.collect.pool import LocalPool, ProcessPool, open_pool
+from toppo.errors import ToppoError
+from toppo.rundir.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
+from toppo.snapshot import state_to_arrays
+from toppo.streams import Purpose, seed_for
+from toppo.train import plan
+
+SMALL = {"n": 64, "minibatches": 4, "epochs": 2, "hidden": (8,), "noop_steps": 128}
+SOURCES = [probes.walk, probes.flip]
+
+
+def small(source=probes.walk, algo=toppo.ToPPO, seed=3, **settings):
+    return algo(source, seed=seed, **{**SMALL, **settings})
+
+
+def assert_same_state(a, b):
+    (arrays, facts), (others, other_facts) = (state_to_arrays(agent.state) for agent in (a, b))
+    assert facts == other_facts
+    assert arrays.keys() == others.keys()
+    for name, array in arrays.items():
+        other = others[name]
+        assert (array.dtype, array.shape, array.tobytes()) == (other.dtype, other.shape, other.tobytes()), name
+
+
+@pytest.fixture(scope="module", params=SOURCES, ids=lambda f: f.__name__)
+def trained(request):
+    return small(request.param).learn(256, workers=0)
+
+
+def test_save_load_evaluate_gives_the_same_returns_bit_for_bit(trained, tmp_path):
+    trained.save(tmp_path / "agent")
+    loaded = toppo.load(tmp_path / "agent", env=trained.source)
+    assert_same_state(trained, loaded)
+    assert (loaded.spec, loaded.spaces) == (trained.spec, trained.spaces)
+    for deterministic in (True, False):
+        assert loaded.evaluate(5, deterministic) == trained.evaluate(5, deterministic)
+    assert trained.evaluate(5, True) != trained.evaluate(5, False)
+
+
+def test_evaluating_moves_neither_the_policy_nor_the_normaliser(trained):
+    before = {name: a.copy() for name, a in state_to_arrays(trained.state)[0].items()}
+    trained.evaluate(3)
+    trained.predict(np.ones(trained.spaces.obs_shape))
+    for name, array in state_to_arrays(trained.state)[0].items():
+        assert array.tobytes() == before[name].tobytes(), name
+
+
+@pytest.mark.parametrize("algo", [toppo.PPO, toppo.ToPPO], ids=["ppo", "toppo"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_learning_on_after_a_load_is_learning_without_a_break(tmp_path, algo, workers):
+    whole = small(algo=algo, envs=2).learn(384, workers=0)
+    part = small(algo=algo, envs=2).learn(192, workers=workers)
+    part.save(tmp_path / "deep" / "agent")
+    again = toppo.load(tmp_path / "deep" / "agent", env=probes.walk).learn(192, workers=workers)
+    assert again.num_timesteps == whole.num_timesteps == 384
+    assert_same_state(whole, again)
+
+
+def test_an_environment_object_can_be_learned_in_and_learned_on_in():
+    whole = small(probes.Walk()).learn(256)
+    part = small(probes.Walk()).learn(128)
+    assert_same_state(whole, part.learn(128))
+
+
+def test_a_callback_sees_every_iteration_and_can_end_the_training():
+    seen = []
+    agent = small().learn(640, workers=0, callback=lambda iteration: seen.append(iteration.state.steps))
+    assert seen == [64 * k for k in range(1, 11)]
+    stopped = small().learn(640, workers=0, callback=lambda iteration: iteration.state.steps < 128)
+    assert stopped.num_timesteps == 128
+    assert agent.num_timesteps == 640
+
+
+def test_predict_takes_one_observation_or_a_batch(trained):
+    spaces = trained.spaces
+    rows = np.random.default_rng(0).normal(size=(5, *spaces.obs_shape))
+    batch, state = trained.predict(rows, deterministic=True)
+    assert state is None
+    for row, action in zip(rows, batch, strict=True):
+        single, _ = trained.predict(row, deterministic=True)
+        assert np.array_equal(single, action)
+    env = trained.source()
+    assert all(env.action_space.contains(a if a.shape else int(a)) for a in batch)
+    again, _ = trained.predict(rows, deterministic=True)
+    assert np.array_equal(batch, again)
+    samples = [trained.predict(rows)[0] for _ in range(8)]
+    assert any(not np.array_equal(samples[0], s) for s in samples[1:])
+
+
+def test_actions_stay_inside_the_environments_bounds():
+    agent = small(probes.walk, log_std=3.0)
+    actions, _ = agent.predict(np.zeros((200, 2)))
+    low, high = agent.source().action_space.low, agent.source().action_space.high
+    assert np.all(actions >= low)
+    assert np.all(actions <= high)
+    assert np.any(actions == low)
+    assert np.any(actions == high)
+    assert actions.dtype == np.float64
+
+
+def test_predict_refuses_other_shapes(trained):
+    with pytest.raises(ValueError, match="observation has shape"):
+        trained.predict(np.zeros((2, 9)))
+
+
+class VectorOfOne:
+    """The part of a vectorised environment that Stable-Baselines3's ``evaluate_policy`` uses."""
+
+    def __init__(self, env):
+        self.env, self.num_envs = env, 1
+
+    def reset(self):
+        return np.asarray(self.env.reset(seed=4)[0])[None]
+
+    def step(self, actions):
+        assert actions.shape[0] == 1
+        obs, reward, terminated, truncated, info = self.env.step(actions[0])
+        if terminated or truncated:
+            obs, _ = self.env.reset()
+        return np.asarray(obs)[None], np.array([reward]), np.array([terminated or truncated]), [info]
+
+
+def evaluate_policy(model, env, n_eval_episodes):
+    """The loop of Stable-Baselines3's function of that name, with its call of ``predict`` letter by letter."""
+    returns, current, observations, states = [], 0.0, env.reset(), None
+    episode_starts = np.ones((env.num_envs,), dtype=bool)
+    while len(returns) < n_eval_episodes:
+        actions, states = model.predict(
+            observations,  # type: ignore[arg-type]
+            state=states,
+            episode_start=episode_starts,
+            deterministic=True,
+        )
+        observations, rewards, dones, _ = env.step(actions)
+        current += rewards[0]
+        episode_starts = dones
+        if dones[0]:
+            returns.append(current)
+            current = 0.0
+    return returns
+
+
+def test_stable_baselines_evaluate_policy_accepts_the_agent(trained):
+    returns = evaluate_policy(trained, VectorOfOne(trained.source()), 3)
+    assert len(returns) == 3
+    names = list(inspect.signature(trained.predict).parameters)
+    assert names == ["observation", "state", "episode_start", "deterministic"]
+
+
+def test_the_policy_that_is_played_is_the_one_that_predicts():
+    agent = small(probes.walk).learn(128, workers=0)
+    [expected] = agent.evaluate(1)
+    env = probes.Walk()
+    obs, _ = env.reset(seed=seed_for(3, Purpose.EVALUATION, 0, 0))
+    total, ended = 0.0, False
+    while not ended:
+        action, _ = agent.predict(obs, deterministic=True)
+        obs, reward, terminated, truncated, _ = env.step(action)
+        total, ended = total + reward, terminated or truncated
+    assert total == expected
+
+
+class Unbounded(probes.Walk):
+    action_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float64)
+
+
+def test_an_agent_with_unbounded_actions_can_be_saved(tmp_path):
+    agent = small(Unbounded)
+    agent.save(tmp_path / "agent")
+    assert toppo.load(tmp_path / "agent", env=Unbounded).spaces == agent.spaces
+
+
+def test_an_agent_of_a_registered_environment_finds_it_again(tmp_path):
+    agent = toppo.PPO("CartPole-v1", seed=1, **SMALL)
+    agent.save(tmp_path / "agent")
+    loaded = toppo.load(tmp_path / "agent")
+    assert loaded.source == "CartPole-v1"
+    assert loaded.evaluate(2) == agent.evaluate(2)
+
+
+def test_an_agent_without_an_environment_says_so(tmp_path):
+    small().save(tmp_path / "agent")
+    loaded = toppo.load(tmp_path / "agent")
+    loaded.predict(np.zeros(2))
+    with pytest.raises(ToppoError, match="no environment to learn in: load it with env="):
+        loaded.learn(64)
+    with pytest.raises(ToppoError, match="no environment to play in"):
+        loaded.evaluate(1)
+
+
+def test_saving_replaces_an_agent_but_nothing_else(tmp_path):
+    agent = small()
+    agent.save(tmp_path / "agent")
+    agent.learn(64, workers=0)
+    agent.save(tmp_path / "agent")
+    assert toppo.load(tmp_path / "agent").num_timesteps == 64
+    (tmp_path / "thesis").mkdir()
+    with pytest.raises(ToppoError, match="exists and is not a saved agent"):
+        agent.save(tmp_path / "thesis")
+
+
+def change_facts(key, value):
+    def change(arrays, facts):
+        facts[key] = value
+
+    return change
+
+
+def change_array(name, value):
+    def change(arrays, facts):
+        arrays[name] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_facts("spec", None),
+        change_facts("spaces", None),
+        change_facts("spaces", {"obs_shape": [3]}),
+        change_facts("state", None),
+        change_facts("state", {}),
+        lambda arrays, facts: facts.pop("state"),
+        lambda arrays, facts: facts["state"].update(memory=10**9),
+        lambda arrays, facts: facts["state"].update(memory="x"),
+        lambda arrays, facts: facts["state"].update(started=[1, 2, 3]),
+        lambda arrays, facts: facts["state"].update(steps=None),
+        lambda arrays, facts: facts["spec"]["common"].update(hidden=[10**6]),
+        lambda arrays, facts: facts["spaces"].update(obs_shape=[10**6]),
+        lambda arrays, facts: arrays.pop("learner/params/policy/log_std"),
+        change_array("extra", np.zeros(3)),
+        change_array("learner/params/policy/log_std", np.zeros(3, np.float32)),
+        change_array("learner/params/policy/log_std", np.zeros(2, np.float64)),
+        change_array("learner/params/policy/log_std", np.full(2, np.nan, np.float32)),
+        change_array("moments/obs/mean", np.zeros(3)),
+        change_array("moments/obs/mean", np.full(2, np.inf)),
+        change_array("moments/return/var", np.array(-1.0)),
+        change_array("episode/0/actions", np.zeros((4, 7), np.float32)),
+    ],
+)
+def test_a_crafted_agent_is_refused_in_one_sentence(tmp_path, change):
+    small().save(tmp_path / "agent")
+    checkpoint = read_checkpoint(tmp_path / "agent")
+    change(checkpoint.arrays, checkpoint.facts)
+    write_checkpoint(tmp_path / "agent", checkpoint.arrays, checkpoint.facts)
+    with pytest.raises(ToppoError) as refusal:
+        toppo.load(tmp_path / "agent", env=probes.walk)
+    assert "\n" not in str(refusal.value)
+
+
+def test_loading_what_is_not_there_is_one_sentence(tmp_path):
+    with pytest.raises(CheckpointError, match="is not a checkpoint directory"):
+        toppo.load(tmp_path / "nothing")
+
+
+def test_workers_are_used_when_the_environment_can_be_made_elsewhere():
+    agent = small(envs=2)
+    pool = open_pool(plan(agent.setup), agent.source, 2)
+    assert isinstance(pool, ProcessPool)
+    pool.close()
+    assert isinstance(open_pool(plan(small(probes.Walk()).setup), probes.Walk(), 2), LocalPool)
+
+
+def test_settings_are_refused_by_name():
+    with pytest.raises(ValueError, match="has no setting learning_rate"):
+        toppo.PPO(probes.walk, learning_rate=3)
+    with pytest.raises(ToppoError, match="reset_each_batch needs whole episodes"):
+        toppo.PPO("Pendulum-v1", reset_each_batch=True, n=128)
+    with pytest.raises(AttributeError, match="SAC"):
+        _ = toppo.SAC
+
+
+def test_hidden_randomness_does_not_mix_two_episodes():
+    """After a replay that led elsewhere a new episode begins, and the books begin with it."""
+    agent = small(probes.hidden, algo=toppo.PPO, n=32, noop_steps=0)  # episodes of 23 steps
+    episodes = []
+    for _ in range(6):
+        agent.learn(32, workers=0, callback=lambda iteration: episodes.extend(iteration.episodes))
+    assert {e.length for e in episodes} == {23}
+    assert {e.ret for e in episodes} == {23.0}

@@ -1,0 +1,99 @@
+"""What the documentation says exists, and what exists is documented."""
+
+import importlib.util
+import json
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from toppo.cli import COMMANDS, main
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if p.is_file())
+EXAMPLES = sorted(p for p in (ROOT / "examples").glob("*.py") if p.name != "__init__.py")
+
+
+def logged(folder: Path) -> dict[str, set[str]]:
+    names: dict[str, set[str]] = {"metrics.jsonl": set(), "episodes.jsonl": set(), "timing.jsonl": set()}
+    for algo in ("toppo", "ppo"):
+        small = ["--n", "96", "--noop-steps", "96", "--hidden", "8", "--epochs", "2", "--minibatches", "4"]
+        flags = ["--steps", "480", "--workers", "0", "--no-tensorboard", "--out", str(folder / algo)]
+        main(["train", "CartPole-v1", "--algo", algo, *small, *flags])
+        for name, found in names.items():
+            for line in (folder / algo / name).read_text().splitlines()[1:]:
+                found |= set(json.loads(line))
+    return names
+
+
+def test_every_logged_name_is_documented_and_every_documented_name_is_logged(tmp_path):
+    text, found = (ROOT / "docs" / "metrics.md").read_text(), logged(tmp_path)
+    sections = dict(zip(*[iter(re.split(r"^## (.*)$", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
+    for file, names in found.items():
+        documented = set(re.findall(r"^\| `([^`]+)` \|", sections[file], re.MULTILINE))
+        assert documented == names, file
+
+
+def commands_in(page: Path) -> list[str]:
+    """`toppo ...` in code blocks and in lines of text."""
+    text = page.read_text()
+    blocks = re.findall(r"^```[a-z]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    lines += [re.sub(r"\s+", " ", code) for code in re.findall(r"`([^`]+)`", prose)]
+    return [re.split(r"\s{2,}|\s#", line)[0] for line in lines if re.match(r"(\.venv/bin/)?toppo\s", line)]
+
+
+COMMAND_LINES = [(page.relative_to(ROOT).as_posix(), line) for page in PAGES for line in commands_in(page)]
+
+
+def known_flags(capsys, monkeypatch, command: str, algo: str) -> set[str]:
+    monkeypatch.setenv("COLUMNS", "300")
+    with pytest.raises(SystemExit) as leave:
+        main([command, *(["Pendulum-v1", "--algo", algo] if command == "train" else []), "--help"])
+    assert leave.value.code == 0
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", capsys.readouterr().out)) | {"--help"}
+
+
+@pytest.mark.parametrize(("page", "line"), COMMAND_LINES, ids=lambda x: x[:60])
+def test_every_documented_command_exists(capsys, monkeypatch, page, line):
+    words = shlex.split(line)[1:]
+    if words == ["--help"] or words == ["--version"] or words == ["COMMAND", "--help"]:
+        return
+    assert words[0] in COMMANDS
+    flags = [w.split("=")[0] for w in words if w.startswith("--")]
+    algo = next((b for a, b in pairwise(words) if a == "--algo"), "toppo")
+    known = known_flags(capsys, monkeypatch, words[0], "toppo" if algo.isupper() else algo)
+    assert set(flags) <= known
+
+
+def test_the_readme_shows_the_main_commands():
+    shown = {line.split()[1] for page, line in COMMAND_LINES if page == "README.md"}
+    assert {"train", "resume", "evaluate", "list"} <= shown
+
+
+def test_every_command_is_found_in_a_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Type `toppo list`.\n```\ntoppo train X --n 3    # so\n$ toppo resume RUN\n```\n`toppo`, toppo trains\n"
+    )
+    assert commands_in(page) == ["toppo train X --n 3", "toppo resume RUN", "toppo list"]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
+def test_examples_run(path, tmp_path, monkeypatch):
+    if path.name == "demo.py":
+        pytest.importorskip("mujoco", reason="no MuJoCo")
+    monkeypatch.chdir(tmp_path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    getattr(module, path.stem)(2048)  # every example has a function of its own name that takes the number of steps
+
+
+def test_there_are_examples():
+    if not EXAMPLES:
+        pytest.skip("no examples yet")
+    assert {"quickstart.py", "own_environment.py"} <= {p.name for p in EXAMPLES}

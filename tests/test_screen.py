@@ -1,0 +1,77 @@
+import io
+import re
+
+from rich.console import Console
+
+from toppo.presets import spec_for
+from toppo.runs import Progress
+from toppo.screen import Screen, sparkline, speed, time_left
+from toppo.spec import from_json, to_json
+from toppo.train import Episode, Iteration
+from toppo.types import State
+
+SPEC = spec_for("Pendulum-v1", "toppo", 1000, 0)
+METRICS = {
+    "memory/size": 3,
+    "memory/kept": 2,
+    "memory/kl": [0.01, 0.02],
+    "train/tv": 0.04,
+    "train/epochs": 7,
+    "train/clip_fraction": 0.25,
+}
+
+
+def progress(steps, returns=(), seconds=2.0):
+    state = State(None, None, None, (), (), 0, 0, steps)
+    episodes = [Episode(steps, 0, r, 10) for r in returns]
+    return Progress(SPEC, Iteration(state, METRICS, episodes, {}), seconds, 0)
+
+
+def test_a_plain_output_gets_a_line_at_the_beginning_and_one_at_the_end():
+    out = io.StringIO()
+    with Screen("title", Console(file=out, width=200)) as screen:
+        for steps in range(100, 1001, 100):
+            screen(progress(steps, [float(steps)]))
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 2
+    words = " ".join(lines[-1].split())
+    assert words == "1,000 / 1,000 steps return 550.0 500 steps/s 0:00 left |M| 3 TV 0.040"
+
+
+def test_a_terminal_gets_a_live_panel():
+    out = io.StringIO()
+    with Screen("ToPPO [x]", Console(file=out, width=100, force_terminal=True)) as screen:
+        screen(progress(500, [1.0, 3.0]))
+        screen._live.refresh()
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", out.getvalue())
+    for part in (
+        "ToPPO [x]",
+        "500 of 1,000",
+        "250 steps/s",
+        "0:02 left",
+        "2.0",
+        "|M| 3",
+        "kept 2",
+        "0.010 0.020",
+        "25%",
+    ):
+        assert part in text, part
+
+
+def test_time_left():
+    assert time_left(progress(100, seconds=1.0)) == "0:09"
+    assert time_left(progress(1, seconds=10.0)) == "2:46:30"
+    assert time_left(progress(1001, seconds=10.0)) == "0:00"
+    assert speed(progress(100, seconds=4.0)) == 25.0
+
+
+def test_sparkline():
+    assert sparkline([], 10) == ""
+    assert sparkline([1.0], 10) == "▁"
+    assert sparkline([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 8) == "▁▂▃▄▅▆▇█"
+    assert sparkline([0.0, 0.0, 8.0, 8.0], 2) == "▁█"
+    assert len(sparkline(list(range(1000)), 60)) <= 60
+
+
+def test_the_spec_of_a_progress_is_the_runs_own():
+    assert from_json(to_json(progress(1).spec)) == SPEC

@@ -1,0 +1,35 @@
+import subprocess
+
+import pytest
+
+import toppo
+from toppo.errors import IO_ERROR
+from toppo.evaluate import policy_of
+from toppo.video import VideoError, record
+
+
+def film(env_id, path):
+    agent = toppo.PPO(env_id, seed=0, hidden=(8,))
+    return record(policy_of(agent.state, agent.spaces), env_id, path, 0, seconds=1)
+
+
+def test_a_film_of_an_episode(tmp_path):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="no ffmpeg: pip install 'toppo[video]'")
+    pytest.importorskip("mujoco", reason="no MuJoCo")
+    try:
+        film("Reacher-v5", tmp_path / "deep" / "film.mp4")
+    except VideoError as error:
+        pytest.skip(f"no renderer: {error}")
+    frames, seconds = ffmpeg.count_frames_and_secs(str(tmp_path / "deep" / "film.mp4"))
+    assert frames >= 10
+    assert seconds > 0
+
+
+def test_what_cannot_be_drawn_is_one_sentence(tmp_path):
+    pytest.importorskip("imageio_ffmpeg", reason="no ffmpeg: pip install 'toppo[video]'")
+    if subprocess.run(["python3", "-c", "import pygame"], capture_output=True).returncode == 0:
+        pytest.skip("pygame is installed, so CartPole can be drawn")
+    with pytest.raises(VideoError, match="CartPole-v1 cannot be drawn here") as refusal:
+        film("CartPole-v1", tmp_path / "film.mp4")
+    assert refusal.value.code == IO_ERROR
+    assert "\n" not in str(refusal.value)
