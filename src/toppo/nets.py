@@ -58,7 +58,8 @@ def gaussian_net(obs_size: int, action_size: int, hidden: Sequence[int], log_std
         policy_key, value_key = jax.random.split(jax.random.key(seed))
         mean = mlp_init(policy_key, [obs_size, *hidden, action_size], 0.01)
         return Params(
-            GaussianPolicy(mean, jnp.full(action_size, log_std)), mlp_init(value_key, [obs_size, *hidden, 1], 1.0)
+            GaussianPolicy(mean, jnp.full(action_size, log_std, jnp.float32)),
+            mlp_init(value_key, [obs_size, *hidden, 1], 1.0),
         )
 
     def policy(params: GaussianPolicy, obs: Array) -> Gaussian:

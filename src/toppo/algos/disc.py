@@ -19,7 +19,7 @@ from toppo.algos.shared import adam_moments, annealed, label_vtrace, last
 from toppo.maths.advantages import standardise
 from toppo.maths.surrogates import per_dimension_weight
 from toppo.optimise import adam_epochs, adapt_penalty, always, clip_fractions, clipped_least_squares, measure
-from toppo.types import Common, Draw, Improved, Memory, Problem, Sample, require, setting
+from toppo.types import Common, Draw, Improved, Memory, Problem, Sample, require, require_least, setting
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,8 @@ class DISCConfig:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        for name, value in vars(self).items():
-            least = 1 if name in ("n", "n_policies") else 0
-            require(value >= least, f"{name} is {value}, but must be at least {least}")
+        require_least(self, 1, "n", "n_policies")
+        require_least(self, 0, "clip_eps", "eps_b", "alpha_is", "j_target", "value_coef", "lr_min")
 
 
 def check(config: DISCConfig, common: Common, discrete: bool) -> None:
@@ -57,8 +56,8 @@ def draw(config: DISCConfig, memory: Memory, gaps: list[float], rng: np.random.G
 
 def order(config: DISCConfig, common: Common, weights: tuple[float, ...], rng: np.random.Generator) -> np.ndarray:
     """Per step, with replacement: n / minibatches samples of the newest batch and as many times K of the K old ones."""
-    n, used, steps = config.n, int(sum(weights)), (common.epochs, common.minibatches)
-    size = n // common.minibatches
+    n, used, size = config.n, int(sum(weights)), config.n // common.minibatches
+    steps = (common.epochs, common.minibatches)
     newest = rng.integers(n, size=(*steps, size))
     old = rng.integers(n, max(used, 2) * n, size=(*steps, size * (used - 1)))
     padding = np.full((*steps, size * (len(weights) - used)), used * n)
@@ -74,7 +73,7 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
     """Adam epochs; padding has weight 0 and drops out of every mean."""
     net, common, log_prob = problem.net, problem.common, problem.net.family.log_prob_per_dimension
     sample, (adam, alpha) = problem.sample, problem.opt
-    sample = sample._replace(weight=sample.weight / sample.weight.mean())
+    sample = sample._replace(weight=sample.weight / sample.weight.mean())  # mean(w x) is then a mean without padding
 
     def objective(policy: Any, batch: Sample) -> tuple[Array, Array]:
         dist, weight = net.policy(policy, batch.obs), batch.weight / batch.weight.mean()
@@ -86,8 +85,8 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
         bonus = common.entropy_coef * net.family.entropy(dist).mean() if common.entropy_coef else 0.0
         return surrogate - alpha * penalty + bonus, penalty
 
-    data, lr = sample._replace(dist_k=None), problem.lr * problem.lr_scale
-    done = adam_epochs(objective, problem.policy, adam, data, problem.order, lr, common, always, common.max_grad_norm)
+    data, order = sample._replace(dist_k=None), problem.order
+    done = adam_epochs(objective, problem.policy, adam, data, order, problem.lr, common, always, common.max_grad_norm)
     tv, report, ratio = measure(problem._replace(sample=sample), done.params)
     report |= clip_fractions(problem, ratio) | {
         "memory/included": (sample.weight > 0).sum() / config.n - 1,
@@ -97,8 +96,8 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
         "train/is_penalty": done.extra,
         "train/policy_gradient_loss": -done.objective,
     }
-    opt = (done.opt, adapt_penalty(alpha, done.extra, config.j_target))
-    return Improved(done.params, opt, problem.lr_scale, done.epochs, tv, report)
+    weight = adapt_penalty(alpha, done.extra, config.j_target)
+    return Improved(done.params, (done.opt, weight), problem.lr_scale, done.epochs, tv, report)
 
 
 ALGORITHM = ppo.ALGORITHM._replace(

@@ -28,8 +28,11 @@ def multiplicative_bounds(centre: Array, clip_eps: Array | float) -> tuple[Array
 
 
 def per_dimension_weight(ratio: Array, adv: Array, clip_eps: Array | float) -> Array:
-    """W = prod_d sgn(A) min(rho_d sgn(A), clip(rho_d, 1-eps, 1+eps) sgn(A)).  ratio [..., D], adv [...] -> [...]"""
-    sign = jnp.sign(adv)[..., None]
+    """W = prod_d sgn(A) min(rho_d sgn(A), clip(rho_d, 1-eps, 1+eps) sgn(A)).  ratio [..., D], adv [...] -> [...]
+
+    sgn(0) is 1, so that W is never 0, and neither is a mean of it that one divides by.
+    """
+    sign = jnp.where(adv < 0, -1.0, 1.0)[..., None]
     return jnp.prod(sign * jnp.minimum(ratio * sign, jnp.clip(ratio, 1.0 - clip_eps, 1.0 + clip_eps) * sign), axis=-1)
 
 
