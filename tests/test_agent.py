@@ -6,6 +6,7 @@ import pytest
 
 import toppo
 from tests import probes
+from tests.training import forward
 from toppo.collect.pool import LocalPool, ProcessPool, open_pool
 from toppo.errors import ToppoError
 from toppo.rundir.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
@@ -93,6 +94,16 @@ def test_predict_takes_one_observation_or_a_batch(trained):
     assert np.array_equal(batch, again)
     samples = [trained.predict(rows)[0] for _ in range(8)]
     assert any(not np.array_equal(samples[0], s) for s in samples[1:])
+
+
+def test_the_most_likely_action_is_the_network_on_normalised_observations():
+    agent = small(probes.walk).learn(128, workers=0)
+    policy, moments = agent.state.learner.params.policy, agent.state.obs_moments
+    rows = np.random.default_rng(1).normal(size=(20, 2)) * 3
+    x = np.clip((rows - moments.mean) / np.sqrt(moments.var), -10, 10)
+    mean = np.clip(forward([tuple(map(np.asarray, layer)) for layer in policy.mean], x), -1, 1)
+    actions, _ = agent.predict(rows, deterministic=True)
+    np.testing.assert_allclose(actions, mean * [1.0, 2.0] + [0.0, 2.0], atol=1e-5)  # [-1, 1] and [0, 4]
 
 
 def test_actions_stay_inside_the_environments_bounds():

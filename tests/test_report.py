@@ -47,7 +47,7 @@ def test_a_run_without_episodes(tmp_path):
 @pytest.mark.parametrize("seed", range(3))
 def test_on_grid_is_the_naive_mean_of_every_part(seed):
     rng = np.random.default_rng(seed)
-    steps, returns, grid = rng.integers(0, 1100, 70).astype(float), rng.normal(size=70), np.linspace(0, 1000, 14)
+    steps, returns, grid = rng.integers(0, 56, 70) * 20.0, rng.normal(size=70), np.linspace(0, 1000, 26)
     found = on_grid(Curve("ppo", "e", 0, 1000, steps, returns), grid)
     for value, (low, high) in zip(found, pairwise(grid), strict=True):
         inside = [r for s, r in zip(steps, returns, strict=True) if low < s <= high]

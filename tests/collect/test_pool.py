@@ -13,6 +13,7 @@ from toppo.collect.pool import LocalPool, ProcessPool, open_pool
 from toppo.collect.worker import Plan, Worker, buffers_in, buffers_size
 from toppo.envs import describe, make
 from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
+from toppo.streams import Purpose, stream
 
 
 def plan_for(source, envs=4, steps=40, reset_each_batch=False, seed=5):
@@ -78,6 +79,20 @@ def test_an_environment_does_not_depend_on_how_many_there_are():
     for a, b in zip(few.buffers[:6], many.buffers[:6], strict=True):
         assert a[:, 0].tobytes() == b[:, 0].tobytes()
         assert a[:, 0].tobytes() != b[:, 1].tobytes() or a.dtype == bool
+
+
+def test_the_noise_of_an_action_follows_from_seed_environment_batch_and_step():
+    pool = LocalPool(plan_for(probes.walk, 3), probes.walk)
+    fill_weights(pool.buffers)
+    for weight in pool.buffers.weights[1:]:
+        weight[:] = 0.0
+    pool.buffers.weights[0][:] = 1.0  # mean 0, deviation 1: the action is the noise
+    for batch in (0, 1, 7):
+        pool.start(batch)
+        pool.finish()
+        for i in range(3):
+            noise = stream(5, Purpose.ACTION, i, batch).standard_normal((40, 2), dtype=np.float32)
+            assert pool.buffers.action[:, i].tobytes() == noise.tobytes()
 
 
 def test_another_seed_gives_other_data():
