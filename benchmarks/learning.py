@@ -70,8 +70,9 @@ def run_cell(cell: dict) -> None:
     from toppo.rundir.curve import compact
     from toppo.rundir.versions import versions
     from toppo.runs import setup_for
+    from toppo.setup import initial_state, plan
     from toppo.spec import spec_hash, to_json
-    from toppo.train import initial_state, plan, train
+    from toppo.train import train
 
     prepare()
     spec = spec_of(cell)

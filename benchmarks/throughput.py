@@ -45,7 +45,8 @@ def toppo(algo: str, envs: int, workers: int, batches: int = 24) -> float:
     from toppo.device import prepare
     from toppo.presets import spec_for
     from toppo.runs import setup_for
-    from toppo.train import initial_state, plan, train
+    from toppo.setup import initial_state, plan
+    from toppo.train import train
 
     prepare()
     spec = spec_for(ENV, algo, 10**9, 0, envs=envs, reset_each_batch=envs == 1)

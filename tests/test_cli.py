@@ -12,7 +12,8 @@ from tests import probes
 from toppo import __version__
 from toppo.algos import REGISTRY
 from toppo.cli import COMMANDS, main
-from toppo.types import Common, help_texts
+from toppo.presets import defaults
+from toppo.types import help_texts
 
 SMALL = ["--n", "96", "--noop-steps", "96", "--hidden", "8", "--epochs", "2", "--minibatches", "4", "--workers", "0"]
 
@@ -80,13 +81,12 @@ def test_every_command_explains_itself(capsys, command):
 def test_every_setting_is_a_flag_with_its_text_and_default(capsys, algo):
     text = help_of(capsys, "train", "Pendulum-v1", "--algo", algo)
     flat = re.sub(r"[\s│|]+", " ", text)
-    config = REGISTRY[algo].config
-    for settings in (Common, config):
+    for settings in defaults(algo, "Pendulum-v1"):
         for field in dataclasses.fields(settings):
-            name, line = field.name.replace("_", "-"), help_texts(settings)[field.name]
+            name, line = field.name.replace("_", "-"), help_texts(type(settings))[field.name]
             assert re.search(rf"--{name}\b", text), name
-            line = re.sub(r"[\s|]+", " ", line)
-            default = " ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
+            line, value = re.sub(r"[\s|]+", " ", line), getattr(settings, field.name)
+            default = " ".join(map(str, value)) if isinstance(value, tuple) else value
             assert f"{line} (default: {default})" in flat, name
             assert bool(re.search(rf"--no-{name}\b(?!-)", text)) == (type(field.default) is bool), name
     for name in ("steps", "seed", "out", "workers", "checkpoint-every", "tensorboard"):

@@ -234,12 +234,9 @@ class Common:
         """Check every value."""
         require(0 <= self.gamma < 1, f"gamma is {self.gamma}, but must be in [0, 1)")
         require(0 <= self.lam <= 1, f"lam is {self.lam}, but must be in [0, 1]")
-        for name in ("epochs", "minibatches", "envs"):
-            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}, but must be at least 1")
-        for name in ("lr", "adam_eps"):
-            require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}, but must be above 0")
-        for name in ("max_grad_norm", "entropy_coef", "noop_steps"):
-            require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}, but must be 0 or more")
+        require_least(self, 1, "epochs", "minibatches", "envs")
+        require_above(self, 0, "lr", "adam_eps")
+        require_least(self, 0, "max_grad_norm", "entropy_coef", "noop_steps")
         require(all(w >= 1 for w in self.hidden), f"hidden is {self.hidden}, but every width must be at least 1")
 
 
