@@ -34,7 +34,7 @@ def example(algo="toppo", **settings):
     st.booleans(),
 )
 def test_every_spec_survives_its_json(algo, steps, seed, gamma, lr, hidden, flag):
-    settings = {"gamma": gamma, "lr": lr, "hidden": tuple(hidden), "anneal_lr": flag, "early_stop": flag}
+    settings = {"gamma": gamma, "lr": lr, "hidden": tuple(hidden), "anneal_lr": flag, "normalise_obs": not flag}
     spec = spec_for("Some/Env-v3", algo, steps, seed, **settings)
     text = json.dumps(to_json(spec), allow_nan=False)
     assert from_json(json.loads(text)) == spec
