@@ -90,7 +90,6 @@ def test_the_first_no_op_batch_is_seen_raw(toppo_run):
     assert toppo_run.noop[0].factor.tolist() == [1.0, 1.0]
 
 
-@pytest.mark.xfail(strict=True, reason="the second no-op batch is collected with the statistics of the first")
 def test_mean_is_zero_and_deviation_one_during_the_whole_no_op_phase(toppo_run):
     assert [b.shift.tolist() for b in toppo_run.noop] == [[0.0, 0.0]] * 2
 

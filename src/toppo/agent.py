@@ -35,7 +35,7 @@ class Agent:
     def __init__(self, spec: Spec, source: EnvSource | None, setup: Setup, state: State) -> None:
         """Use the class methods, or one of the named algorithms such as ``toppo.ToPPO``."""
         self.spec, self.source, self.setup, self.state = spec, source, setup, state
-        self._rng = stream(spec.seed, Purpose.EVALUATION)
+        self._rng = stream(spec.seed, Purpose.EVALUATION, 0, 2)
 
     @property
     def spaces(self) -> Spaces:

@@ -9,7 +9,10 @@ import numpy as np
 
 
 class Purpose(IntEnum):
-    """What a stream is for.  The numbers are part of the meaning of a seed: never change them."""
+    """What a stream is for.  The numbers are part of the meaning of a seed: never change them.
+
+    Every purpose has a fixed number of indices, since a SeedSequence does not see zeros at its end.
+    """
 
     EPISODE = 1
     ACTION = 2

@@ -14,7 +14,7 @@ from toppo.collect.episodes import Finished, advance
 from toppo.collect.pool import Pool
 from toppo.collect.worker import Buffers
 from toppo.errors import LearnerFault
-from toppo.maths.moments import Moments, merge, standard_deviation
+from toppo.maths.moments import Moments, merge, no_data, standard_deviation
 from toppo.metrics import Episode, Metrics
 from toppo.nets import acting_weights
 from toppo.setup import Setup, network
@@ -55,8 +55,8 @@ class _Loop:
         )
 
     def warm_up(self, state: State) -> State:
-        """A no-op batch: it moves the statistics and nothing else."""
-        self.start(state)
+        """A no-op batch: it moves the statistics and nothing else, and is acted in without them."""
+        self.start(state._replace(obs_moments=no_data(state.obs_moments.mean.shape)))
         self.pool.finish()
         return self._observed(state, self.pool.buffers, use_cut_episodes=True)[0]
 

@@ -123,7 +123,7 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         jax.jit(relabel),
         jax.jit(prepare, static_argnames="newest"),
         jax.jit(improve),
-        jax.jit(regress, donate_argnums=(0, 1)),
+        jax.jit(regress),
         jax.jit(divergence),
     )
 

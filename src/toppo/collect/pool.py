@@ -13,7 +13,7 @@ import numpy as np
 from toppo.collect.wire import receive, send
 from toppo.collect.worker import Buffers, Plan, Worker, buffers_in, buffers_size
 from toppo.envs import EnvSource
-from toppo.envs.make import factory_path
+from toppo.envs.make import factory_path, known_everywhere
 from toppo.errors import EnvironmentFault, ToppoError
 from toppo.types import OpenEpisode
 
@@ -176,7 +176,7 @@ def open_pool(plan: Plan, source: EnvSource, workers: int) -> Pool:
     """``workers`` processes, or this process if that is 0 or the environment cannot be made in another."""
     if isinstance(source, gym.Env) and plan.envs > 1:
         raise ToppoError(f"envs is {plan.envs}, but one environment object cannot be copied: give an id or a function")
-    elsewhere = isinstance(source, str) or factory_path(source) is not None
+    elsewhere = known_everywhere(source) if isinstance(source, str) else factory_path(source) is not None
     if workers == 0 or not elsewhere:
         return LocalPool(plan, source)
     return ProcessPool(plan, source, min(workers, plan.envs))

@@ -118,3 +118,9 @@ def kind_of(source: EnvSource) -> str:
 def is_registered(env_id: str) -> bool:
     """Can Gymnasium make this id without importing anything that the id names?"""
     return ":" not in env_id and env_id in gym.registry
+
+
+def known_everywhere(env_id: str) -> bool:
+    """Can a fresh process make this id, or was it registered by hand in this one?"""
+    entry = gym.registry[env_id].entry_point if env_id in gym.registry else None
+    return ":" in env_id or (isinstance(entry, str) and entry.startswith("gymnasium."))

@@ -56,9 +56,13 @@ def write_checkpoint(target: Path, arrays: Mapping[str, np.ndarray], facts: Mapp
         _write(temporary / ARRAYS, payload)
         _write(temporary / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False).encode() + b"\n")
         sync_directory(temporary)
-        shutil.rmtree(target, ignore_errors=True)
+        old = target.with_name(f".{target.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        if target.exists():
+            os.replace(target, old)  # whenever this is interrupted, the old or the new one is whole
         os.replace(temporary, target)
         sync_directory(target.parent)
+        shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
