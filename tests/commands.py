@@ -35,7 +35,10 @@ def run(*arguments: object, cwd: Path | None = None) -> tuple[int, str, str]:
 
 
 def lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
+    try:
+        return path.read_bytes().count(b"\n")
+    except FileNotFoundError:  # not yet, or not any more: a run without a checkpoint begins its logs anew
+        return 0
 
 
 def wait_for_lines(process: subprocess.Popen[str], path: Path, count: int) -> bool:

@@ -10,9 +10,9 @@ from tests.training import forward
 from toppo.collect.pool import LocalPool, ProcessPool, open_pool
 from toppo.errors import ToppoError
 from toppo.rundir.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
+from toppo.setup import plan
 from toppo.snapshot import state_to_arrays
 from toppo.streams import Purpose, seed_for
-from toppo.train import plan
 
 SMALL = {"n": 64, "minibatches": 4, "epochs": 2, "hidden": (8,), "noop_steps": 128}
 SOURCES = [probes.walk, probes.flip]

@@ -13,7 +13,18 @@ ROOT = Path(toppo.__file__).parent
 
 # Every part of the package and all of our own code that it may import; its own part is always allowed.
 BELOW_TRAIN = {"types", "maths", "envs", "nets", "optimise", "update", "algos", "collect", "streams", "errors"}
-BELOW_RUNS = BELOW_TRAIN | {"train", "rundir", "snapshot", "spec", "presets", "evaluate", "device", "interrupt"}
+BELOW_RUNS = BELOW_TRAIN | {
+    "setup",
+    "metrics",
+    "train",
+    "rundir",
+    "snapshot",
+    "spec",
+    "presets",
+    "evaluate",
+    "device",
+    "interrupt",
+}
 TABLE: dict[str, set[str]] = {
     "types": set(),
     "streams": set(),
@@ -31,9 +42,11 @@ TABLE: dict[str, set[str]] = {
     "spec": {"types", "algos", "errors"},
     "presets": {"spec", "types", "envs"},
     "evaluate": {"collect", "envs", "maths", "nets", "streams", "types"},
-    "train": BELOW_TRAIN,
+    "setup": BELOW_TRAIN,
+    "metrics": {"types", "maths", "collect", "errors"},
+    "train": BELOW_TRAIN | {"setup", "metrics"},
     "rundir": {"types", "errors"},
-    "snapshot": {"train", "update", "rundir", "types", "maths"},
+    "snapshot": {"setup", "update", "rundir", "types", "maths"},
     "runs": BELOW_RUNS,
     "report": {"rundir", "errors"},
     "video": {"envs", "errors", "evaluate"},

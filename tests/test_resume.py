@@ -35,7 +35,7 @@ RUNS = {
         *["--steps", 14_400, "--checkpoint-every", 96],
     ],
 }
-KILLS = 6  # of each of the runs
+KILLS = 5  # of each of the runs
 
 
 SHORT = [*CARTPOLE, "--algo", "toppo", "--steps", 960]

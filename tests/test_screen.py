@@ -3,11 +3,12 @@ import re
 
 from rich.console import Console
 
+from toppo.metrics import Episode
 from toppo.presets import spec_for
 from toppo.runs import Progress
 from toppo.screen import Screen, sparkline, speed, time_left
 from toppo.spec import from_json, to_json
-from toppo.train import Episode, Iteration
+from toppo.train import Iteration
 from toppo.types import State
 
 SPEC = spec_for("Pendulum-v1", "toppo", 1000, 0)

@@ -7,7 +7,7 @@ from tests import probes
 from tests.maths import reference
 from tests.training import forward, normalised, on_host, record, setup_for
 from toppo.errors import LearnerFault
-from toppo.train import network
+from toppo.setup import network
 from toppo.update import compile_programs
 
 
@@ -222,11 +222,10 @@ def test_the_centre_is_exactly_one_on_the_newest_batch_and_pi_k_over_mu_on_an_ol
     net = network(setup.common, setup.spaces)
     programs = compile_programs(setup.algorithm, setup.config, setup.common, net)
     learner = jax.tree.map(jnp.asarray, state.learner)
-    order = jnp.tile(jnp.arange(120), (3, 1))
-    arguments = (jnp.ones(2), order, jnp.float32(1e-4), jnp.float32(0.1))
     # Whatever rounding does to its log-probabilities, on its own batch the policy is the one that acted.
     segments = jax.tree.map(jnp.asarray, (newest._replace(logp=newest.logp + np.float32(1e-3)), old))
-    sample = programs.improve(learner.params, learner.policy_opt, learner.lr_scale, segments, *arguments)[2]
+    parts = [programs.prepare(learner.params, s, jnp.ones(()), newest=i == 0) for i, s in enumerate(segments)]
+    sample = jax.tree.map(lambda *xs: jnp.concatenate(xs), *parts)
     centre, is_newest = np.asarray(sample.centre), np.asarray(sample.newest)
     assert is_newest.tolist() == [1.0] * 60 + [0.0] * 60
     assert np.all(centre[:60] == 1.0)

@@ -8,8 +8,9 @@ import numpy as np
 from toppo.collect.pool import Pool, open_pool
 from toppo.envs import EnvSource, describe, make
 from toppo.presets import spec_for
+from toppo.setup import Setup, initial_state, plan
 from toppo.spec import algorithm
-from toppo.train import Iteration, Setup, initial_state, plan, train
+from toppo.train import Iteration, train
 from toppo.types import State
 
 SMALL = {"n": 60, "minibatches": 4, "epochs": 3, "hidden": (8,), "noop_steps": 120, "gamma": 0.9, "envs": 2}

@@ -19,10 +19,11 @@ from toppo.evaluate import play, policy_of
 from toppo.presets import spec_for
 from toppo.rundir.checkpoint import read_checkpoint, write_checkpoint
 from toppo.rundir.layout import Layout
+from toppo.setup import Setup, initial_state, plan
 from toppo.snapshot import state_from_arrays, state_to_arrays
 from toppo.spec import Spec, algorithm, from_json, to_json
 from toppo.streams import Purpose, stream
-from toppo.train import Iteration, Setup, initial_state, plan, train
+from toppo.train import Iteration, train
 from toppo.types import State
 
 Callback = Callable[[Iteration], bool | None]

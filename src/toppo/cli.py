@@ -50,6 +50,13 @@ def list_all(arguments: list[str]) -> None:
     list_all(arguments)
 
 
+def reproduce(arguments: list[str]) -> None:
+    """Make a figure of the paper."""
+    from toppo.commands import reproduce
+
+    reproduce(arguments)
+
+
 def theory(arguments: list[str]) -> None:
     """Check the theory."""
     from toppo.commands import theory
@@ -63,6 +70,7 @@ COMMANDS = {
     "evaluate": Command("play a trained policy, and film it", evaluate),
     "plot": Command("draw the learning curves of one or more runs", plot),
     "list": Command("algorithms, environments and settings", list_all),
+    "reproduce": Command("make a figure of the paper, end to end", reproduce),
     "theory": Command("check the lemmas of the paper on finite problems", theory),
 }
 

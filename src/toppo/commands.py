@@ -4,7 +4,7 @@ import dataclasses
 import os
 import time
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -187,7 +187,36 @@ def list_all(arguments: list[str]) -> None:
         table.add_row(chosen.name, chosen.title, str(chosen.config().n), text)
     console.print(table)
     console.print(f"the paper's MuJoCo tasks: {', '.join(PAPER_TASKS)}", highlight=False)
+    from toppo.reproduce.figures import FIGURES
+
+    for name, figure in FIGURES.items():
+        console.print(f"toppo reproduce {name}: {figure.text}", highlight=False)
     console.print("every setting of an algorithm: toppo train ENV --algo NAME --help", highlight=False)
+
+
+def reproduce(arguments: list[str]) -> None:
+    """Make a figure of the paper, end to end."""
+    from toppo.reproduce.figures import FIGURES
+
+    given = parse(
+        "reproduce",
+        "Make a figure of the paper, end to end.",
+        [
+            ("figure", positional(str, "FIGURE", f"One of {', '.join(FIGURES)}.")),
+            (
+                "scale",
+                flag(Literal["quick", "paper"], "quick is a rehearsal of minutes; paper is the paper's budget."),
+                "quick",
+            ),
+            ("out", flag(Path | None, "Directory for the data and the picture (default: runs/FIGURE)."), None),
+        ],
+        arguments,
+    )
+    if given.figure not in FIGURES:
+        raise ToppoError(f"{given.figure!r} is not a figure: choose one of {', '.join(FIGURES)}")
+    out = given.out or Path("runs") / given.figure
+    FIGURES[given.figure].make(given.scale, out, print)
+    print(f"wrote {out / given.figure}.png and its data")
 
 
 def theory(arguments: list[str]) -> None:

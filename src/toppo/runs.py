@@ -20,9 +20,10 @@ from toppo.rundir.lock import exclusive
 from toppo.rundir.log import JsonLines
 from toppo.rundir.scalars import Scalars
 from toppo.rundir.versions import differences, versions
+from toppo.setup import Setup, initial_state, plan
 from toppo.snapshot import state_from_arrays, state_to_arrays
 from toppo.spec import Spec, algorithm, from_json, to_json
-from toppo.train import Iteration, Setup, initial_state, plan, train
+from toppo.train import Iteration, train
 from toppo.types import State
 
 STATUS_SCHEMA = 1

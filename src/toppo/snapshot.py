@@ -9,7 +9,7 @@ import numpy as np
 
 from toppo.maths.moments import Moments
 from toppo.rundir.checkpoint import CheckpointError
-from toppo.train import Setup, initial_learner, network
+from toppo.setup import Setup, initial_learner, network
 from toppo.types import Memory, OpenEpisode, Scale, Segment, State
 from toppo.update import RawBatch, compile_programs
 

@@ -17,8 +17,9 @@ from toppo.envs import describe, make
 from toppo.maths.distributions import Gaussian
 from toppo.nets import gaussian_net
 from toppo.presets import spec_for
+from toppo.setup import Setup, initial_state, plan
 from toppo.spec import algorithm
-from toppo.train import Iteration, Setup, initial_state, plan, train
+from toppo.train import Iteration, train
 from toppo.types import Common, Net, Problem, Sample, State
 from toppo.update import Programs, compile_programs
 

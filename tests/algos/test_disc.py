@@ -7,7 +7,7 @@ from tests.algos.small import go, on_host, random_problem, small_setup
 from tests.maths import reference
 from toppo.algos.disc import ALGORITHM, DISCConfig, draw, order
 from toppo.optimise import adapt_penalty
-from toppo.train import network
+from toppo.setup import network
 from toppo.types import Common, Segment
 
 CONFIG = DISCConfig(n=8)

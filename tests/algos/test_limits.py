@@ -14,7 +14,7 @@ from toppo.algos.ppo import PPOConfig
 from toppo.algos.toppo import ToPPOConfig, lemma_4_1
 from toppo.algos.trpo import TRPOConfig
 from toppo.maths.trust_region import radius_after_drift
-from toppo.train import network
+from toppo.setup import network
 
 PPO = run("ppo", iterations=3)
 TRPO = run("trpo", iterations=3)

@@ -10,7 +10,7 @@ import pytest
 from tests.algos.small import ALGOS, go, small_setup
 from tests.probes import Probe
 from toppo.maths.moments import standard_deviation
-from toppo.train import network
+from toppo.setup import network
 
 # As many observations and actions as ``walk`` has, so that the programs of the other tests serve again.
 BOX = {"observation_space": gym.spaces.Box(-10.0, 10.0, (2,)), "action_space": gym.spaces.Box(-1.0, 1.0, (2,))}

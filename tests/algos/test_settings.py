@@ -11,7 +11,7 @@ import pytest
 from tests.algos.small import ALGOS, go, learned, random_problem, small_setup
 from toppo.algos import REGISTRY
 from toppo.optimise import adam_init
-from toppo.train import initial_state
+from toppo.setup import initial_state
 from toppo.types import Common, Regression, Segment
 
 # Where a setting matters only beside others, or where its nudge must be of another size.

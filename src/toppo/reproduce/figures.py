@@ -1,0 +1,100 @@
+"""What `toppo reproduce` makes: data as JSON, a picture, and a few sentences."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from toppo.algos import REGISTRY
+from toppo.report.figures import COLOURS, figure, save
+from toppo.reproduce.run_time import PARTS, measure_run_times
+from toppo.reproduce.two_action import two_action_values
+from toppo.reproduce.v_ratio import measure_during_training
+
+Echo = Callable[[str], None]
+
+
+class Figure(NamedTuple):
+    """A figure of the paper: what it shows, and the function that makes it for a scale."""
+
+    text: str
+    make: Callable[[str, Path, Echo], None]
+
+
+def v_ratio(scale: str, out: Path, echo: Echo) -> None:
+    """The V ratio during training, and the two-action example."""
+    quick = scale == "quick"
+    steps, every, states, rollouts, seeds = (150_000, 15_000, 16, 4, 1) if quick else (10**6, 50_000, 64, 8, 10)
+    tasks = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5")
+    rows: list[dict[str, Any]] = []
+    for env in tasks:
+        for algo in ("geppo", "toppo"):
+            for seed in range(seeds):
+                found = measure_during_training(algo, env, steps, every, states, rollouts, seed)
+                rows += [{"env": env, "algo": algo, "seed": seed, **m._asdict()} for m in found]
+                middle, noise = (np.median([getattr(m, name) for m in found]) for name in ("ratio", "noise"))
+                echo(f"{env}, {algo}, seed {seed}: median V ratio {middle:.3f}, of which sampling noise {noise:.3f}")
+    write(out, "v-ratio", {"scale": scale, "rows": rows})
+    sheet, axes = figure(1, 4, width=3.6)
+    for axis, env in zip(axes[0], tasks, strict=False):
+        for algo in ("geppo", "toppo"):
+            mine = [r for r in rows if r["env"] == env and r["algo"] == algo]
+            grid = sorted({r["step"] for r in mine})
+            speaks_of = "V-trace, pi_k" if algo == "geppo" else "GAE, mu"
+            for name, style, label in (("ratio", "-", f"{REGISTRY[algo].title}: {speaks_of}"), ("noise", ":", None)):
+                line = [np.mean([r[name] for r in mine if r["step"] == s]) for s in grid]
+                axis.plot(grid, line, style, color=COLOURS[algo], label=label, linewidth=1.6)
+        axis.set_title(f"{env} ({seeds} run{'s' if seeds > 1 else ''})", fontsize=10)
+        axis.set_xlabel("environment steps", fontsize=9)
+        axis.set_yscale("log")
+    axes[0, 0].set_ylabel("sum |V - V_hat| / sum |V|   (dotted: sampling noise)", fontsize=8)
+    axes[0, 0].legend(fontsize=8, frameon=False)
+    draw_two_action(axes[0, 3])
+    if quick:
+        sheet.suptitle("rehearsal, no conclusion", fontsize=9, color="#b03030")
+    save(sheet, out / "v-ratio.png")
+
+
+def draw_two_action(axis: Any) -> None:
+    """Values of pi, of mu and of V-trace's fixed point against phi."""
+    phi = np.linspace(0.001, 0.5, 200)
+    values = two_action_values(phi)
+    for name, line, colour in (("V of pi", values.pi, "#333333"), ("V of mu", values.mu, "#999999")):
+        axis.plot(phi, line, color=colour, label=name)
+    axis.plot(phi, values.vtrace, color=COLOURS["geppo"], label="V-trace's fixed point")
+    axis.set_title("two actions, mu = (φ, 1-φ), pi = (1-φ, φ)", fontsize=9)
+    axis.set_xlabel("φ", fontsize=9)
+    axis.set_ylabel("value (1 - γ)", fontsize=9)
+    axis.legend(fontsize=8, frameon=False)
+
+
+def run_time(scale: str, out: Path, echo: Echo) -> None:
+    """Seconds per thousand environment steps, by part, for all algorithms."""
+    times = measure_run_times(list(REGISTRY), "HalfCheetah-v5", 20 if scale == "quick" else 200)
+    for t in times:
+        echo(f"{t.algo:<6} {t.total:7.1f} ms per 1000 steps: " + ", ".join(f"{k} {v:.1f}" for k, v in t.parts.items()))
+    write(out, "run-time", {"scale": scale, "milliseconds_per_1000_steps": {t.algo: t.parts for t in times}})
+    sheet, axes = figure(1, 1, width=6.5, height=3.4)
+    axis, left = axes[0, 0], np.zeros(len(times))
+    for part, shade in zip(PARTS, ("#c9d6df", "#9fb8ad", "#0b6e99", "#b08900", "#d1603d"), strict=True):
+        width = np.array([t.parts[part] for t in times])
+        axis.barh([REGISTRY[t.algo].title for t in times], width, left=left, color=shade, label=part)
+        left = left + width
+    axis.invert_yaxis()
+    axis.set_xlabel("milliseconds per 1000 environment steps (HalfCheetah-v5, one process)", fontsize=9)
+    axis.legend(fontsize=8, frameon=False, ncols=len(PARTS), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    save(sheet, out / "run-time.png")
+
+
+def write(out: Path, name: str, data: Any) -> None:
+    """Keep the data beside the picture."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")
+
+
+FIGURES = {
+    "v-ratio": Figure("values estimated by V-trace (GePPO) and by GAE (ToPPO) against Monte-Carlo returns", v_ratio),
+    "run-time": Figure("seconds per iteration of every algorithm, by part", run_time),
+}

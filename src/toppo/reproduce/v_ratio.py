@@ -1,0 +1,153 @@
+"""The V ratio (section 4.2): how far the estimated values are from Monte-Carlo returns of the policy they speak of.
+
+GePPO's V-trace targets speak of pi_k, ToPPO's GAE targets of mu.  Both are compared with returns of that policy from
+the same states of an old batch, in the critic's units: the batch's own normaliser, frozen, and its clip.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from toppo.collect.act import Actor, mlp_actor, noise_for
+from toppo.collect.pool import LocalPool
+from toppo.envs import Environment, open_environment
+from toppo.nets import acting_weights
+from toppo.presets import spec_for
+from toppo.runs import setup_for
+from toppo.setup import Setup, initial_state, plan
+from toppo.streams import Purpose, seed_for, stream
+from toppo.train import train
+from toppo.types import Segment
+
+HORIZON = 1000  # gamma^1000 = 0.007 at 0.995
+REWARD_CLIP = 10.0
+
+
+class Measurement(NamedTuple):
+    """One look at an old batch during training."""
+
+    step: int
+    age: int
+    ratio: float  # sum |V - V_hat| / sum |V|
+    median: float  # median of |V - V_hat| / |V|
+    noise: float  # the ratio that perfect estimates would show, by the spread of the Monte-Carlo returns
+
+
+class Restart(NamedTuple):
+    """A state of the batch: the simulator's full state, and the observation there."""
+
+    row: int
+    simulator: np.ndarray
+    obs: np.ndarray
+
+
+def measure_during_training(
+    algo: str, env: str, steps: int, every: int, states: int, rollouts: int, seed: int
+) -> list[Measurement]:
+    """Train, and look at the oldest batch in memory every ``every`` steps."""
+    spec = spec_for(env, algo, steps, seed)
+    setup = setup_for(spec, env)
+    world = open_environment(env, 0)
+    pool = LocalPool(plan(setup), env)
+    state = initial_state(setup)
+    policies: dict[int, Any] = {0: state.learner.params.policy}
+    started: dict[int, int] = {}
+    found = []
+    for iteration in train(setup, state, pool):
+        k, state = iteration.state.iteration - 1, iteration.state
+        policies[k + 1] = state.learner.params.policy
+        started[k] = state.episodes[0].started
+        if state.steps // every > (state.steps - spec.config.n) // every and len(state.memory) > 1:
+            batch = state.memory[0]
+            mu = int(batch.iteration)
+            speaks_of = policies[k] if setup.algorithm.relabel(spec.config) else policies[mu]
+            first = started[mu] - episodes_in(batch)
+            rng = stream(seed, Purpose.EVALUATION, 7, k)
+            restarts = replay(setup, world, batch, first, rng.choice(spec.config.n, states, replace=False))
+            returns = monte_carlo(setup, world, batch, speaks_of, restarts, rollouts, rng)
+            estimates = np.asarray(batch.ret)[[r.row for r in restarts], 0]
+            found.append(compare(state.steps, k - mu, estimates, returns))
+        policies = {i: p for i, p in policies.items() if i > k - 100}
+    pool.close()
+    return found
+
+
+def episodes_in(batch: Segment) -> int:
+    """Resets that a batch took: one at its start, and one after every end but the last row's."""
+    return 1 + int(np.asarray(batch.ended)[:-1, 0].sum())
+
+
+def replay(setup: Setup, world: Environment, batch: Segment, first: int, rows: np.ndarray) -> list[Restart]:
+    """Live through a batch again from its seeds and actions, and keep the simulator's state at the given rows."""
+    import mujoco
+
+    actions, ended = np.asarray(batch.action)[:, 0], np.asarray(batch.ended)[:, 0]
+    raw, wanted = np.asarray(batch.obs)[:, 0], set(rows.tolist())
+    inner: Any = world.env.unwrapped
+    kept, obs, episode = [], None, first
+    for row in range(max(wanted) + 1):
+        if obs is None:
+            obs = world.reset(seed_for(setup.seed, Purpose.EPISODE, 0, episode))
+            episode += 1
+        if obs.astype(np.float32).tobytes() != raw[row].tobytes():
+            raise RuntimeError(f"the replay of a batch left its path at row {row}")
+        if row in wanted:
+            simulator = np.empty(mujoco.mj_stateSize(inner.model, mujoco.mjtState.mjSTATE_INTEGRATION))
+            mujoco.mj_getState(inner.model, inner.data, simulator, mujoco.mjtState.mjSTATE_INTEGRATION)
+            kept.append(Restart(row, simulator, obs))
+        obs = world.step(actions[row])[0]
+        if ended[row]:
+            obs = None
+    return kept
+
+
+def monte_carlo(
+    setup: Setup,
+    world: Environment,
+    batch: Segment,
+    policy: Any,
+    restarts: list[Restart],
+    rollouts: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Discounted normalised returns of the policy from every state.  [states, rollouts]"""
+    import mujoco
+
+    scale, inner = batch.scale, world.env.unwrapped
+    actor = mlp_actor(np.asarray(scale.obs_shift), np.asarray(scale.obs_factor), acting_weights(policy))
+    returns = np.empty((len(restarts), rollouts))
+    for i, restart in enumerate(restarts):
+        for j in range(rollouts):
+            inner_any: Any = inner
+            world.reset(0)
+            mujoco.mj_setState(inner_any.model, inner_any.data, restart.simulator, mujoco.mjtState.mjSTATE_INTEGRATION)
+            noise = noise_for(rng, HORIZON, setup.spaces.action_size, setup.spaces.discrete)
+            returns[i, j] = discounted_return(
+                world, actor, restart.obs, noise, setup.common.gamma, float(scale.reward_factor)
+            )
+    return returns
+
+
+def discounted_return(
+    world: Environment, actor: Actor, obs: np.ndarray, noise: np.ndarray, gamma: float, reward_factor: float
+) -> float:
+    """The discounted sum of normalised, clipped rewards until the episode terminates or the noise runs out."""
+    total, discount = 0.0, 1.0
+    for z in noise:
+        obs, reward, terminated, _ = world.step(actor(obs, z)[0])
+        total += discount * min(max(reward * reward_factor, -REWARD_CLIP), REWARD_CLIP)
+        discount *= gamma
+        if terminated:
+            break
+    return total
+
+
+def compare(step: int, age: int, estimates: np.ndarray, returns: np.ndarray) -> Measurement:
+    """The V ratio of estimates [S] against returns [S, K]."""
+    value = returns.mean(1)
+    gap, size = np.abs(value - estimates), np.maximum(np.abs(value), 1e-8)
+    # The mean of K returns is off by the standard error; a normal error of that size has mean size sqrt(2 / pi) of it.
+    error = returns.std(1, ddof=1) / np.sqrt(returns.shape[1]) * np.sqrt(2 / np.pi)
+    return Measurement(
+        step, age, float(gap.sum() / size.sum()), float(np.median(gap / size)), float(error.sum() / size.sum())
+    )
