@@ -199,7 +199,8 @@ def require_least(settings: Any, least: float, *names: str) -> None:
     """Refuse any of the named settings that is below ``least``."""
     for name in names:
         value = getattr(settings, name)
-        require(value >= least, f"{name} is {value}, but must be at least {least}")
+        rule = f"at least {least}" if least else "0 or more"
+        require(value >= least, f"{name} is {value}, but must be {rule}")
 
 
 def require_above(settings: Any, bound: float, *names: str) -> None:

@@ -119,6 +119,15 @@ def test_the_objective_is_the_papers_sum(algo):
     np.testing.assert_allclose(value, np.mean(terms), rtol=1e-4, atol=1e-6)
 
 
+def test_toppos_trust_region_reckons_with_the_drift_of_the_data():
+    problem = random_problem(40, 40)
+    improved = objective_of("toppo", ToPPOConfig(improve="trust_region", delta=0.2), problem)
+    assert improved.report["train/radius"] < 0.19  # the data are at a distance from pi_k already
+    sample, net = problem.sample, problem.net
+    kl = net.family.kl(sample.dist_mu, net.policy(improved.policy, sample.obs)).mean()
+    np.testing.assert_allclose(improved.report["train/divergence"], kl, rtol=1e-4)
+
+
 def test_lemma_4_1():
     assert [round(lemma_4_1(0.2, n), 4) for n in (1, 2, 3, 4, 5, 6)] == [0.2, 0.1333, 0.1143, 0.1, 0.0889, 0.08]
 
