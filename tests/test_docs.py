@@ -18,10 +18,11 @@ EXAMPLES = sorted(p for p in (ROOT / "examples").glob("*.py") if p.name != "__in
 
 def logged(folder: Path) -> dict[str, set[str]]:
     names: dict[str, set[str]] = {"metrics.jsonl": set(), "episodes.jsonl": set(), "timing.jsonl": set()}
-    for algo in ("toppo", "ppo"):
-        small = ["--n", "96", "--noop-steps", "96", "--hidden", "8", "--epochs", "2", "--minibatches", "4"]
-        flags = ["--steps", "480", "--workers", "0", "--no-tensorboard", "--out", str(folder / algo)]
-        main(["train", "CartPole-v1", "--algo", algo, *small, *flags])
+    runs = {"toppo": [], "geppo": ["--eps-vary"], "trpo": [], "disc": []}  # between them they log every name
+    for algo, own in runs.items():
+        small = ["--n", "256", "--noop-steps", "256", "--hidden", "8", "--epochs", "2", "--minibatches", "4"]
+        flags = ["--steps", "1024", "--workers", "0", "--no-tensorboard", "--out", str(folder / algo)]
+        main(["train", "Pendulum-v1", "--algo", algo, *own, *small, *flags])
         for name, found in names.items():
             for line in (folder / algo / name).read_text().splitlines()[1:]:
                 found |= set(json.loads(line))

@@ -20,7 +20,7 @@ from toppo.rundir.lock import exclusive
 from toppo.rundir.log import JsonLines
 from toppo.rundir.scalars import Scalars
 from toppo.rundir.versions import differences, versions
-from toppo.setup import Setup, initial_state, plan
+from toppo.setup import Setup, check, initial_state, plan
 from toppo.snapshot import state_from_arrays, state_to_arrays
 from toppo.spec import Spec, algorithm, from_json, to_json
 from toppo.train import Iteration, train
@@ -65,7 +65,9 @@ def setup_for(spec: Spec, source: EnvSource) -> Setup:
             f"reset_each_batch needs whole episodes in a batch, but n / envs is {per_env} and an episode of {spec.env} "
             f"may last {limit or 'for ever'}: use --no-reset-each-batch, fewer --envs or a larger --n"
         )
-    return Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.steps, spec.seed)
+    setup = Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.steps, spec.seed)
+    check(setup)
+    return setup
 
 
 def start(spec: Spec, source: EnvSource, root: Path, options: Options, observe: Observer) -> State:

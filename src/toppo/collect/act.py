@@ -16,19 +16,28 @@ def mlp_actor(shift: np.ndarray, factor: np.ndarray, weights: Sequence[np.ndarra
     std, layers = weights[0], weights[1:]
     # A product of vector and matrix per row, so that an action does not depend on how many rows there are.
     product = np.dot if rows == 1 else np.matmul
-    x0, x0_rows = _rows(rows, len(shift))
-    hidden = [(w, b, *_rows(rows, len(b))) for w, b in zip(layers[:-2:2], layers[1:-2:2], strict=True)]
-    last_w, last_b = layers[-2:]
-    last, last_rows = _rows(rows, len(last_b))
-    top, bottom = np.float32(10.0), np.float32(-10.0)
+
+    def spread(vector: np.ndarray) -> np.ndarray:
+        # Operands of one shape: NumPy takes twice as long to match two.
+        return np.tile(vector, (rows, 1))
+
+    shifts, factors, x0 = spread(shift), spread(factor), np.empty((rows, len(shift)), np.float32)
+    top = np.full_like(x0, 10.0)
+    bottom = -top
+    steps = []
+    for w, b in zip(layers[::2], layers[1::2], strict=True):
+        out = np.empty((rows, len(b)), np.float32)
+        steps.append((w, spread(b), out, _for_product(out)))
+    hidden, (last_w, last_b, last, last_rows) = steps[:-1], steps[-1]
+    first = _for_product(x0)
     discrete = len(std) == 0
 
     def act(obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        np.subtract(obs, shift, out=x0, casting="same_kind")
-        np.multiply(x0, factor, out=x0)
+        np.subtract(obs, shifts, out=x0, casting="same_kind")
+        np.multiply(x0, factors, out=x0)
         np.minimum(x0, top, out=x0)
         np.maximum(x0, bottom, out=x0)
-        x = x0_rows
+        x = first
         for w, b, out, out_rows in hidden:
             product(x, w, out=out_rows)
             np.add(out, b, out=out)
@@ -42,10 +51,9 @@ def mlp_actor(shift: np.ndarray, factor: np.ndarray, weights: Sequence[np.ndarra
     return act
 
 
-def _rows(rows: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Memory for ``rows`` vectors, and the same memory as the product wants it: a vector, or a stack of single rows."""
-    memory = np.empty((rows, size), np.float32)
-    return memory, memory[0] if rows == 1 else memory[:, None]
+def _for_product(memory: np.ndarray) -> np.ndarray:
+    """The same memory as the product wants it: a vector, or a stack of single rows."""
+    return memory[0] if len(memory) == 1 else memory[:, None]
 
 
 def noise_for(rng: np.random.Generator, steps: int, size: int, discrete: bool) -> np.ndarray:
