@@ -136,11 +136,11 @@ def test_a_missing_setting_takes_its_default():
         ({"epochs": 0}, "epochs is 0, but must be at least 1"),
         ({"lr": 0.0}, "lr is 0.0, but must be above 0"),
         ({"lr": float("nan")}, "lr is nan"),
-        ({"max_grad_norm": -1.0}, "max_grad_norm is -1.0, but must be at least 0"),
+        ({"max_grad_norm": -1.0}, "max_grad_norm is -1.0, but must be 0 or more"),
         ({"hidden": (8, 0)}, "hidden is (8, 0), but every width must be at least 1"),
         ({"clip_eps": 0.0}, "clip_eps is 0.0, but must be above 0"),
         ({"n_policies": 0}, "n_policies is 0, but must be at least 1"),
-        ({"alpha": -0.1}, "alpha is -0.1, but must be at least 0"),
+        ({"alpha": -0.1}, "alpha is -0.1, but must be 0 or more"),
         ({"nonsense": 1}, "ToPPOConfig has no setting nonsense"),
     ],
 )
