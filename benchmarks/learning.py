@@ -138,8 +138,9 @@ def report() -> None:
     from toppo.report.figures import COLOURS, figure, save
     from toppo.report.statistics import Estimate, bootstrap, difference, iqm, mean
 
-    def show(e: Estimate) -> str:
-        return f"{e.value:.4g} [{e.low:.4g}, {e.high:.4g}]"
+    def show(e: Estimate, runs: int) -> str:
+        # An interval from fewer than five runs would only look like one.
+        return f"{e.value:.4g} [{e.low:.4g}, {e.high:.4g}]" if runs >= 5 else f"{e.value:.4g}"
 
     def group(env: str, algo: str, **settings) -> list[dict]:
         wanted = [c for c in cells() if c["env"] == env and c["algo"] == algo and own_settings(c) == settings]
@@ -155,7 +156,7 @@ def report() -> None:
         f"PPO and ToPPO at their defaults, {STEPS:,} steps. Final: mean return of the training episodes that ended in "
         f"the last {FINAL:,} steps. Area: mean return over the whole run. Test: 10 episodes with the mean action at "
         "the end. "
-        "Brackets: 95% bootstrap intervals over runs.",
+        "Brackets: 95% bootstrap intervals over runs, from five runs on.",
         "",
         "| task | algorithm | runs | final, mean | final, IQM | area, mean | area, IQM | test, mean |",
         "|---|---|---:|---|---|---|---|---|",
@@ -173,7 +174,9 @@ def report() -> None:
             scores[algo] = pairs
             cellsof = [bootstrap(pairs[:, 0], mean), bootstrap(pairs[:, 0], iqm), bootstrap(pairs[:, 1], mean)]
             cellsof += [bootstrap(pairs[:, 1], iqm), bootstrap(tests, mean)]
-            text.append(f"| {env} | {algo} | {len(curves)} | " + " | ".join(map(show, cellsof)) + " |")
+            text.append(
+                f"| {env} | {algo} | {len(curves)} | " + " | ".join(show(e, len(curves)) for e in cellsof) + " |"
+            )
             rows = np.stack([c["return"] for c in curves])
             for row in rows:
                 axis.plot(curves[0]["grid"], row, color=COLOURS[algo], alpha=0.25, linewidth=0.7)
@@ -185,13 +188,8 @@ def report() -> None:
                 label=f"{algo} ({len(rows)} runs)",
             )
         if len(scores) == 2:
-            gaps.append(
-                (
-                    env,
-                    difference(scores["toppo"][:, 0], scores["ppo"][:, 0]),
-                    difference(scores["toppo"][:, 1], scores["ppo"][:, 1]),
-                )
-            )
+            differences = [difference(scores["toppo"][:, i], scores["ppo"][:, i]) for i in (0, 1)]
+            gaps.append((env, *differences, min(map(len, scores.values()))))
         axis.set_title(env, fontsize=10)
         axis.set_xlabel("environment steps", fontsize=9)
         if scores:
@@ -199,7 +197,7 @@ def report() -> None:
     axes[0, 0].set_ylabel("return of training episodes", fontsize=9)
     save(sheet, RESULTS / "learning.png")
     text += ["", "ToPPO minus PPO, difference of means:", "", "| task | final | area |", "|---|---|---|"]
-    text += [f"| {env} | {show(final)} | {show(area)} |" for env, final, area in gaps]
+    text += [f"| {env} | {show(final, n)} | {show(area, n)} |" for env, final, area, n in gaps]
     text += [
         "",
         "![learning curves](learning.png)",
@@ -213,11 +211,14 @@ def report() -> None:
         values = {k: np.array([final_and_area(c, RESET_STEPS) for c in v]) for k, v in arms.items() if v}
         for name, v in values.items():
             text.append(
-                f"| {env} | {name} | {len(v)} | {show(bootstrap(v[:, 0], mean))} | {show(bootstrap(v[:, 1], mean))} |"
+                f"| {env} | {name} | {len(v)} | "
+                + " | ".join(show(bootstrap(v[:, i], mean), len(v)) for i in (0, 1))
+                + " |"
             )
         if len(values) == 2:
             both = [difference(values["reset"][:, i], values["continue"][:, i]) for i in (0, 1)]
-            text.append(f"| {env} | reset minus continue | | {show(both[0])} | {show(both[1])} |")
+            least = min(map(len, values.values()))
+            text.append(f"| {env} | reset minus continue | | {show(both[0], least)} | {show(both[1], least)} |")
     (RESULTS / "README.md").write_text("\n".join(text) + "\n")
     print("\n".join(text))
 
