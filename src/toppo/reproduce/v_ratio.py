@@ -113,14 +113,14 @@ def monte_carlo(
     """Discounted normalised returns of the policy from every state.  [states, rollouts]"""
     import mujoco
 
-    scale, inner = batch.scale, world.env.unwrapped
+    scale = batch.scale
+    inner: Any = world.env.unwrapped
     actor = mlp_actor(np.asarray(scale.obs_shift), np.asarray(scale.obs_factor), acting_weights(policy))
     returns = np.empty((len(restarts), rollouts))
     for i, restart in enumerate(restarts):
         for j in range(rollouts):
-            inner_any: Any = inner
             world.reset(0)
-            mujoco.mj_setState(inner_any.model, inner_any.data, restart.simulator, mujoco.mjtState.mjSTATE_INTEGRATION)
+            mujoco.mj_setState(inner.model, inner.data, restart.simulator, mujoco.mjtState.mjSTATE_INTEGRATION)
             noise = noise_for(rng, HORIZON, setup.spaces.action_size, setup.spaces.discrete)
             returns[i, j] = discounted_return(
                 world, actor, restart.obs, noise, setup.common.gamma, float(scale.reward_factor)
