@@ -15,6 +15,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "learnin
 TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5", "Walker2d-v5", "Reacher-v5")
 RESET_TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5")
 STEPS, RESET_STEPS, SEEDS = 1_000_000, 500_000, 5
+FAMILY, FAMILY_SEEDS = ("geppo", "trpo", "otrpo", "oppo", "disc"), 3
 FINAL = 100_000  # the final return is the mean over the last so many steps
 
 
@@ -31,6 +32,12 @@ def cells() -> list[dict]:
         {"env": env, "algo": "toppo", "seed": seed, "steps": RESET_STEPS, "reset_each_batch": False}
         for seed in range(SEEDS)
         for env in RESET_TASKS
+    ]
+    grid += [
+        {"env": env, "algo": algo, "seed": seed, "steps": STEPS}
+        for seed in range(FAMILY_SEEDS)
+        for env in TASKS
+        for algo in FAMILY
     ]
     return grid
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from toppo.envs.make import Env, EnvSource, make, strip
+from toppo.envs.mujoco import thin_step
 from toppo.envs.spaces import action_to_env, describe
 from toppo.errors import EnvironmentFault
 
@@ -19,7 +20,7 @@ class Environment:
         self.name = name
         self.env, self._limit = strip(env)
         self._to_env: Callable[[np.ndarray], Any] = action_to_env(describe(env))
-        self._step = self.env.step
+        self._step = thin_step(self.env) or self.env.step
         self._t = 0
 
     def reset(self, seed: int) -> np.ndarray:
