@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from toppo.metrics import Episode, Metrics
 from toppo.nets import acting_weights
 from toppo.setup import Setup, network
 from toppo.streams import Purpose, stream
-from toppo.types import Draw, Improved, Memory, Params, Sample, Scale, Segment, State
+from toppo.types import Ascent, Draw, Improved, Memory, Params, Scale, Segment, State
 from toppo.update import RawBatch, compile_programs
 
 
@@ -53,6 +54,7 @@ class _Loop:
         self.programs = compile_programs(
             setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces)
         )
+        self.critic = ThreadPoolExecutor(1)  # programs that one thread starts follow each other, so it takes two
 
     def warm_up(self, state: State) -> State:
         """A no-op batch: it moves the statistics and nothing else, and is acted in without them."""
@@ -74,7 +76,7 @@ class _Loop:
         self.pool.start(state.batches)
 
     def iterate(self, state: State) -> Iteration:
-        """Collect, label, draw, improve, keep; the critic learns while the next batch is collected."""
+        """Collect, label, draw, improve, keep; the critic learns beside the policy or beside the next collection."""
         setup, clock, k = self.setup, _Stopwatch(), state.iteration
         algorithm, config, learner = setup.algorithm, setup.config, state.learner
         self.pool.finish()
@@ -85,7 +87,7 @@ class _Loop:
         clock.lap("label")
         drawn = algorithm.draw(config, memory, gaps, stream(setup.seed, Purpose.DRAW, k))
         lr = jnp.float32(algorithm.lr(config, setup.common, state.steps / setup.steps))
-        improved, sample = self._improve(state, drawn, lr)
+        improved, fit = self._learn(state, drawn, lr)
         clock.lap("update")
         learner = learner._replace(
             params=learner.params._replace(policy=improved.policy), policy_opt=improved.opt, lr_scale=improved.lr_scale
@@ -97,8 +99,7 @@ class _Loop:
         kl = [float(self.programs.divergence(improved.policy, batch)) for batch in memory]
         state = state._replace(memory=algorithm.keep(config, memory, kl))
         clock.lap("select")
-        order = self._order(k, drawn.weights if algorithm.value_on_old(config) else drawn.weights[:1])
-        fitted = self.programs.regress(learner.params.value, learner.value_opt, sample, order, lr, improved.epochs)
+        fitted = fit.result()
         learner = learner._replace(params=learner.params._replace(value=fitted.params), value_opt=fitted.opt)
         state = state._replace(learner=learner)
         logged: Metrics = {"iteration": k + 1, "time/total_timesteps": state.steps}
@@ -110,19 +111,35 @@ class _Loop:
         episodes = metrics.episodes_of(finished, state.steps - config.n, setup.common.envs)
         return Iteration(state, logged, episodes, clock.laps)
 
-    def _improve(self, state: State, drawn: Draw, lr: Array) -> tuple[Improved, Sample]:
-        """The improved policy, there when this returns, and the data for the critic."""
-        learner, programs = state.learner, self.programs
+    def _learn(self, state: State, drawn: Draw, lr: Array) -> tuple[Improved, "Future[Ascent]"]:
+        """The improved policy, there when this returns, and the critic, which may take longer.
+
+        The critic starts beside the policy, or after it where only the policy's end tells how many epochs to train.
+        """
+        programs, learner, k = self.programs, state.learner, state.iteration
+        algorithm, config, common = self.setup.algorithm, self.setup.config, self.setup.common
         parts = tuple(
             programs.prepare(learner.params, batch, jnp.float32(weight), newest=i == 0)
             for i, (batch, weight) in enumerate(zip(drawn.segments, drawn.weights, strict=True))
         )
-        order = self._order(state.iteration, drawn.weights)
-        improved, sample = programs.improve(
-            learner.params.policy, learner.policy_opt, parts, order, lr, learner.lr_scale, jnp.float32(drawn.clip_eps)
+        sample = programs.join(parts)
+        for_critic, weights = (
+            (sample, drawn.weights) if algorithm.value_on_old(config) else (parts[0], drawn.weights[:1])
         )
+
+        def regress(epochs: Array) -> Ascent:
+            params, opt, order = learner.params.value, learner.value_opt, self._order(k, weights)
+            fitted = programs.regress(params, opt, for_critic, order, lr, epochs)
+            fitted.epochs.block_until_ready()
+            return fitted
+
+        wait = algorithm.stops_early(config)
+        fit = None if wait else self.critic.submit(regress, jnp.asarray(common.epochs))
+        order, clip_eps = self._order(k, drawn.weights), jnp.float32(drawn.clip_eps)
+        policy, opt = learner.params.policy, learner.policy_opt
+        improved = programs.improve(policy, opt, sample, order, lr, learner.lr_scale, clip_eps)
         improved.epochs.block_until_ready()
-        return improved, sample
+        return improved, fit or self.critic.submit(regress, improved.epochs)
 
     def _observed(self, state: State, buffers: Buffers, use_cut_episodes: bool = False) -> tuple[State, list[Finished]]:
         """The state with the batch's episodes accounted for and its data in the statistics."""

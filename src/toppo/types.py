@@ -139,7 +139,7 @@ class Improved(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """What ``regress`` is given: the critic as it is, the data, and as many epochs as the policy took."""
+    """What ``regress`` is given: the critic as it is, the data, and the epochs that the policy takes."""
 
     common: Common
     net: Net
@@ -179,6 +179,7 @@ class Algorithm(NamedTuple):
     lr: Callable[[Any, Common, float], float]  # given the part of the run that is done
     init_opt: Callable[[Any, Common, Any], Any]  # what ``improve`` carries on, before the first update
     improve: Callable[[Any, Problem], Improved]
+    stops_early: Callable[[Any], bool]  # may ``improve`` end before its last epoch?
     value_on_old: Callable[[Any], bool]  # does the critic train on older batches too?
     regress: Callable[[Any, Regression], Ascent]
     keep: Callable[[Any, Memory, list[float]], Memory]  # given KL(mu || pi_{k+1}) of every batch

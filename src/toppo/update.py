@@ -1,7 +1,7 @@
 """The programs of one iteration, compiled: label, improve the policy, regress the critic, measure KL.
 
-Policy and critic share no parameters, so the policy's program ends first and the next batch is collected with it
-while the critic's program still runs.
+Policy and critic share no parameters, so their programs can run side by side, and the next batch be collected as soon
+as the policy's has ended.
 """
 
 from collections.abc import Callable
@@ -44,13 +44,14 @@ class Programs(NamedTuple):
     label: Callable[..., tuple[Segment, Array]]
     relabel: Callable[..., tuple[Segment, Array, Array]]
     prepare: Callable[..., Sample]
-    improve: Callable[..., tuple[Improved, Sample]]
+    join: Callable[[tuple[Sample, ...]], Sample]
+    improve: Callable[..., Improved]
     regress: Callable[..., Ascent]
     divergence: Callable[[Any, Segment], Array]
 
 
 def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net) -> Programs:
-    """The programs of an algorithm; ``improve`` and ``regress`` compile once per number of batches, the others once."""
+    """The programs of an algorithm; ``join``, ``improve`` and ``regress`` compile once per number of batches."""
 
     def label(params: Params, raw: RawBatch, scale: Scale, iteration: Array) -> tuple[Segment, Array]:
         """The Segment of a batch that pi_k has just collected, and the critic's explained variance on it."""
@@ -101,16 +102,19 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         adv, ret, ones = flat(segment.adv), flat(segment.ret), jnp.ones_like(logp)
         return Sample(obs, action, logp, centre, weight * ones, adv, ret, ones * newest, dist_k, dist_mu)
 
+    def join(parts: tuple[Sample, ...]) -> Sample:
+        """The drawn batches, one after the other."""
+        joined: Sample = jax.tree.map(lambda *xs: jnp.concatenate(xs), *parts)
+        return joined
+
     def improve(
-        policy: Any, opt: Any, parts: tuple[Sample, ...], order: Array, lr: Array, lr_scale: Array, clip_eps: Array
-    ) -> tuple[Improved, Sample]:
-        """The new policy, and the data for the critic."""
-        sample = jax.tree.map(lambda *xs: jnp.concatenate(xs), *parts)
-        problem = Problem(common, net, policy, opt, sample, order, lr, lr_scale, clip_eps)
-        return algorithm.improve(config, problem), sample if algorithm.value_on_old(config) else parts[0]
+        policy: Any, opt: Any, sample: Sample, order: Array, lr: Array, lr_scale: Array, clip_eps: Array
+    ) -> Improved:
+        """The new policy."""
+        return algorithm.improve(config, Problem(common, net, policy, opt, sample, order, lr, lr_scale, clip_eps))
 
     def regress(critic: Any, opt: Any, sample: Sample, order: Array, lr: Array, epochs: Array) -> Ascent:
-        """The critic after as many epochs as the policy took."""
+        """The critic after that many epochs."""
         return algorithm.regress(config, Regression(common, net, critic, opt, sample, order, lr, epochs))
 
     def divergence(policy: Any, segment: Segment) -> Array:
@@ -122,6 +126,7 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         jax.jit(label),
         jax.jit(relabel),
         jax.jit(prepare, static_argnames="newest"),
+        jax.jit(join),
         jax.jit(improve),
         jax.jit(regress),
         jax.jit(divergence),

@@ -115,6 +115,7 @@ ALGORITHM = ppo.ALGORITHM._replace(
     lr=lambda config, common, progress: max(config.lr_min, annealed(config, common, progress)),
     init_opt=init_opt,
     improve=improve,
+    stops_early=lambda config: False,
     regress=lambda config, problem: clipped_least_squares(problem, config.clip_eps, config.value_coef),
     keep=lambda config, memory, kl: last(memory, config.n_policies),
 )

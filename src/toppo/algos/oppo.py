@@ -63,5 +63,6 @@ ALGORITHM = ppo.ALGORITHM._replace(
     relabel=lambda config: True,
     draw=draw,
     improve=improve,
+    stops_early=lambda config: False,
     keep=keep,
 )

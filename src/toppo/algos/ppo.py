@@ -65,6 +65,7 @@ ALGORITHM = Algorithm(
     lr=annealed,
     init_opt=adam_moments,
     improve=improve,
+    stops_early=lambda config: config.early_stop,
     value_on_old=lambda config: True,
     regress=regress,
     keep=keep,

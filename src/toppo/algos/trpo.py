@@ -56,4 +56,5 @@ ALGORITHM = ppo.ALGORITHM._replace(
     draw=draw,
     init_opt=nothing,
     improve=improve,
+    stops_early=lambda config: False,
 )
