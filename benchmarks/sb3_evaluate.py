@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from throughput import build_peer
+from throughput import python_of
 
 PROGRAM = """
 import gymnasium as gym, numpy as np, toppo
@@ -27,7 +27,7 @@ print("CartPole-v1:", evaluate_policy(cart, gym.make("CartPole-v1"), n_eval_epis
 
 def main() -> None:
     """Run the program with both sets of packages in reach."""
-    peer = next((build_peer().parent.parent / "lib").glob("python*/site-packages"))
+    peer = next((python_of("sb3").parent.parent / "lib").glob("python*/site-packages"))
     code = f"import sys; sys.path.append({str(peer)!r})\n{PROGRAM}"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path.cwd())
 

@@ -1,13 +1,16 @@
-"""Environment steps per second, updates included, against the bare simulator and against a peer, in one run.
+"""Environment steps per second, updates included, against the bare simulator and against peers, in one run.
 
-    python benchmarks/throughput.py [--repeats 3]
+    python benchmarks/throughput.py [--tasks HalfCheetah-v5 Hopper-v5 Humanoid-v5] [--repeats 3] [--peers sb3 sbx ...]
 
-Workload: HalfCheetah-v5, batches of 2048 steps, 10 epochs x 32 minibatches, two 64x64 tanh networks, no early stop.
-Every row is measured in a process of its own; rows alternate, and the median of the repeats is shown.
+Workload: batches of 2048 steps, 10 epochs x 32 minibatches, two 64x64 tanh networks, no early stop; observations and
+rewards normalised.  Every row is measured in a process of its own; rows alternate, and medians are shown.  The table
+and the figure go to docs/results/throughput.
 """
 
 import argparse
 import json
+import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -15,31 +18,62 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PEER = HERE.parent / ".bench" / "sb3"
-ENV = "HalfCheetah-v5"
+RESULTS = HERE.parent / "docs" / "results" / "throughput"
+SIMULATOR = ["gymnasium==1.4.0", "mujoco==3.17.0", "imageio", "packaging"]
+PEERS = {
+    "sb3": ("Stable-Baselines3", "stable_baselines.py", ["stable-baselines3==2.9.2"]),
+    "sbx": ("SBX", "stable_baselines.py", ["sbx-rl==0.28.0"]),
+    "tianshou": ("Tianshou", "tianshou_ppo.py", ["tianshou==2.0.1"]),
+    "torchrl": ("TorchRL", "torchrl_ppo.py", ["torchrl==0.14.1"]),
+}
+OURS = {
+    "toppo PPO, 1 env": ["toppo", "ppo", "1", "1"],
+    "toppo ToPPO, 1 env": ["toppo", "toppo", "1", "1"],
+    "toppo PPO, 8 envs, 2 workers": ["toppo", "ppo", "8", "2"],
+    "toppo PPO, 32 envs, 2 workers": ["toppo", "ppo", "32", "2"],
+    "toppo ToPPO, 2 envs, 2 workers": ["toppo", "toppo", "2", "2"],
+}
+SIMULATORS = {"MuJoCo alone, one core": ["simulator", "0"], "Gymnasium unwrapped, one core": ["simulator", "1"]}
 
 
-def simulator(unwrapped: bool, steps: int = 20_000) -> float:
+def rows(peers: list[str]) -> dict[str, list[str]]:
+    """What is measured, by name."""
+    table = dict(SIMULATORS)
+    for peer in peers:
+        title = PEERS[peer][0]
+        for envs in ("1", "16", "64"):
+            table[f"{title}, {envs} env{'s' * (envs != '1')}"] = [peer, "--envs", envs]
+        if peer == "sb3":
+            table[f"{title}, 1 env, no normalisation"] = [peer, "--envs", "1", "--normalise", "0"]
+            table[f"{title}, 8 envs in processes"] = [peer, "--envs", "8", "--processes", "1"]
+    return table | OURS
+
+
+def simulator(env_id: str, unwrapped: bool, steps: int = 20_000) -> float:
     """Steps per second of MuJoCo alone at the task's frame skip, or of Gymnasium's unwrapped task."""
     import gymnasium as gym
     import mujoco
     import numpy as np
 
-    env = gym.make(ENV).unwrapped
+    env = gym.make(env_id).unwrapped
     env.reset(seed=0)
-    actions = np.random.default_rng(0).uniform(-1, 1, (steps, *env.action_space.shape)).astype(np.float32)
-    began = time.perf_counter()
-    if unwrapped:
+    low, high = env.action_space.low, env.action_space.high
+    blocks = np.random.default_rng(0).uniform(low, high, (steps // 50, 50, len(low))).astype(np.float32)
+    seconds = 0.0
+    for i, actions in enumerate(blocks):
+        env.reset(seed=i)  # a body that has fallen costs more contacts than one that a policy holds upright
+        began = time.perf_counter()
         for action in actions:
-            env.step(action)
-    else:
-        for action in actions:
-            env.data.ctrl[:] = action
-            mujoco.mj_step(env.model, env.data, nstep=env.frame_skip)
-    return steps / (time.perf_counter() - began)
+            if unwrapped:
+                env.step(action)
+            else:
+                env.data.ctrl[:] = action
+                mujoco.mj_step(env.model, env.data, nstep=env.frame_skip)
+        seconds += time.perf_counter() - began
+    return steps / seconds
 
 
-def toppo(algo: str, envs: int, workers: int, batches: int = 24) -> float:
+def toppo(env_id: str, algo: str, envs: int, workers: int, batches: int = 24) -> float:
     """Steps per second of this package from the fourth iteration on."""
     from toppo.collect.pool import open_pool
     from toppo.device import prepare
@@ -49,9 +83,9 @@ def toppo(algo: str, envs: int, workers: int, batches: int = 24) -> float:
     from toppo.train import train
 
     prepare()
-    spec = spec_for(ENV, algo, 10**9, 0, envs=envs, reset_each_batch=envs == 1)
-    setup = setup_for(spec, ENV)
-    pool = open_pool(plan(setup), ENV, workers)
+    spec = spec_for(env_id, algo, 10**9, 0, envs=envs, reset_each_batch=envs == 1)
+    setup = setup_for(spec, env_id)
+    pool = open_pool(plan(setup), env_id, workers)
     began = 0.0
     for i, _ in enumerate(train(setup, initial_state(setup), pool)):
         if i == 3:
@@ -63,85 +97,128 @@ def toppo(algo: str, envs: int, workers: int, batches: int = 24) -> float:
     return batches * spec.config.n / seconds
 
 
-ROWS: dict[str, list[str]] = {
-    "MuJoCo alone, one core": ["simulator", "0"],
-    "Gymnasium unwrapped, one core": ["simulator", "1"],
-    "SB3 PPO, VecNormalize, 1 env": ["sb3", "--envs", "1"],
-    "SB3 PPO, no VecNormalize, 1 env": ["sb3", "--envs", "1", "--normalise", "0"],
-    "toppo PPO, 1 env": ["toppo", "ppo", "1", "1"],
-    "toppo ToPPO, 1 env": ["toppo", "toppo", "1", "1"],
-    "SB3 PPO, VecNormalize, 16 envs": ["sb3", "--envs", "16"],
-    "SB3 PPO, VecNormalize, 32 envs": ["sb3", "--envs", "32"],
-    "SB3 PPO, VecNormalize, 64 envs": ["sb3", "--envs", "64"],
-    "SB3 PPO, VecNormalize, 8 envs in processes": ["sb3", "--envs", "8", "--processes", "1"],
-    "toppo PPO, 2 envs, 2 workers": ["toppo", "ppo", "2", "2"],
-    "toppo PPO, 8 envs, 2 workers": ["toppo", "ppo", "8", "2"],
-    "toppo ToPPO, 2 envs, 2 workers": ["toppo", "toppo", "2", "2"],
-}
-
-
-def build_peer() -> Path:
-    """Stable-Baselines3 in an environment of its own, made once."""
-    python = PEER / "bin" / "python"
-    if not (PEER / ".ready").exists():
-        print("building the peer's environment (about a minute)", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", PEER], check=True)
+def python_of(peer: str) -> Path:
+    """The interpreter of a peer's own environment, which is built once."""
+    home = HERE.parent / ".bench" / peer
+    python = home / "bin" / "python"
+    if not (home / ".ready").exists():
+        print(f"building the environment of {PEERS[peer][0]} (some minutes)", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", home], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "torch==2.13.0"], check=True)
-        versions = ["stable-baselines3==2.9.2", "gymnasium==1.4.0", "mujoco==3.17.0", "imageio", "packaging"]
-        subprocess.run([*pip, *versions], check=True)
-        (PEER / ".ready").touch()
+        subprocess.run([*pip, *PEERS[peer][2], *SIMULATOR], check=True)
+        (home / ".ready").touch()
     return python
 
 
-def measure(row: list[str]) -> float:
+def measure(env_id: str, row: list[str]) -> float:
     """One row, in a process of its own."""
-    if row[0] == "sb3":
-        command = [str(build_peer()), str(HERE / "peers" / "sb3_ppo.py"), "--env", ENV, *row[1:]]
+    kind, *rest = row
+    if kind in PEERS:
+        script = str(HERE / "peers" / PEERS[kind][1])
+        command = [str(python_of(kind)), script, "--library", kind, "--env", env_id, *rest]
     else:
-        command = [sys.executable, __file__, "one", *row]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+        command = [sys.executable, __file__, "--one", env_id, *row]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
     return float(json.loads(done.stdout.strip().splitlines()[-1])["steps_per_second"])
 
 
-def best(results: dict[str, list[float]], start: str) -> tuple[str, float]:
-    """The fastest row whose name begins so."""
-    return max(
-        ((name, statistics.median(r)) for name, r in results.items() if name.startswith(start)), key=lambda x: x[1]
-    )
+def ratios(ours: list[float], theirs: list[float]) -> str:
+    """Median of ours over median of theirs, and the range over the repeats, each against its neighbour in time."""
+    pairs = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return f"{statistics.median(ours) / statistics.median(theirs):.1f}x ({min(pairs):.1f} to {max(pairs):.1f})"
 
 
-def report(results: dict[str, list[float]]) -> str:
-    """A Markdown table, and the ratios that matter."""
-    peer = statistics.median(results["SB3 PPO, VecNormalize, 1 env"])
-    peer_name, peer_best = best(results, "SB3 PPO, VecNormalize")
-    lines = ["| | steps/s (median) | range | over SB3, 1 env | over SB3, best |", "|---|---:|---:|---:|---:|"]
+def fastest(results: dict[str, list[float]], names: list[str]) -> str:
+    """The name of the fastest row."""
+    return max(names, key=lambda name: statistics.median(results[name]))
+
+
+def report(task: str, results: dict[str, list[float]]) -> list[str]:
+    """A Markdown table of one task, and the ratios that matter."""
+    peers = [name for name in results if name not in OURS and name not in SIMULATORS and "no norm" not in name]
+    single = fastest(results, [name for name in peers if name.endswith(", 1 env")])
+    best, physics = fastest(results, peers), results["MuJoCo alone, one core"]
+    lines = [f"## {task}", "", "| | steps/s, median | range | part of the bare simulator |", "|---|---:|---:|---:|"]
     for name, values in results.items():
-        middle = statistics.median(values)
-        span = f"{min(values):,.0f} to {max(values):,.0f}"
-        lines.append(f"| {name} | {middle:,.0f} | {span} | {middle / peer:.1f}x | {middle / peer_best:.1f}x |")
-    ours, ours_best = best(results, "toppo PPO")
-    lines += ["", f"all cores: {ours} over {peer_name}: {ours_best / peer_best:.1f}x"]
-    return "\n".join(lines)
+        share = statistics.median(values) / statistics.median(physics)
+        lines.append(
+            f"| {name} | {statistics.median(values):,.0f} | {min(values):,.0f} to {max(values):,.0f} | {share:.0%} |"
+        )
+    ours = fastest(results, [name for name in OURS if "toppo PPO" in name])
+    lines += [
+        "",
+        f"- one environment, PPO over {single}: {ratios(results['toppo PPO, 1 env'], results[single])}",
+        f"- one environment, ToPPO over {single}: {ratios(results['toppo ToPPO, 1 env'], results[single])}",
+        f"- all cores, {ours} over {best}: {ratios(results[ours], results[best])}",
+        "",
+    ]
+    return lines
+
+
+def write(record: dict) -> None:
+    """The record, its tables and its figure."""
+    from toppo.report.figures import figure, save
+
+    tasks = record["tasks"]
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "results.json").write_text(json.dumps(record, indent=1) + "\n")
+    text = ["# Throughput", "", f"    {record['command']}", "", f"{record['machine']}, {record['cores']} cores.", ""]
+    for task, results in tasks.items():
+        text += report(task, results)
+    (RESULTS / "README.md").write_text("\n".join([*text, "![steps per second](throughput.png)"]) + "\n")
+    sheet, axes = figure(1, len(tasks), width=5.2, height=4.2)
+    for axis, (task, results) in zip(axes[0], tasks.items(), strict=True):
+        names = list(results)[::-1]
+        middles = [statistics.median(results[name]) for name in names]
+        colours = ["#1f6fb4" if name in OURS else "#8a8a8a" if name in SIMULATORS else "#d98032" for name in names]
+        axis.barh(names, middles, color=colours)
+        for i, middle in enumerate(middles):
+            axis.text(middle, i, f" {middle:,.0f}", va="center", fontsize=7)
+        axis.set_title(task, fontsize=10)
+        axis.set_xlabel("environment steps per second, updates included", fontsize=8)
+        axis.tick_params(labelsize=7)
+        axis.margins(x=0.15)
+    save(sheet, RESULTS / "throughput.png")
+    print("\n" + "\n".join(text))
 
 
 def main() -> None:
     """Measure all rows, or one."""
-    if sys.argv[1:2] == ["one"]:
-        kind, *rest = sys.argv[2:]
-        speed = simulator(rest[0] == "1") if kind == "simulator" else toppo(rest[0], int(rest[1]), int(rest[2]))
-        print(json.dumps({"steps_per_second": speed}))
+    if sys.argv[1:2] == ["--one"]:
+        env_id, kind, *rest = sys.argv[2:]
+        one = (
+            simulator(env_id, rest[0] == "1")
+            if kind == "simulator"
+            else toppo(env_id, rest[0], int(rest[1]), int(rest[2]))
+        )
+        print(json.dumps({"steps_per_second": one}))
         return
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", default=["HalfCheetah-v5"])
+    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--repeats", type=int, default=3)
-    repeats = parser.parse_args().repeats
-    build_peer()
-    results: dict[str, list[float]] = {name: [] for name in ROWS}
-    for _ in range(repeats):
-        for name, row in ROWS.items():
-            results[name].append(measure(row))
-            print(f"{name:<45} {results[name][-1]:>9,.0f} steps/s", flush=True)
-    print("\n" + report(results))
+    a = parser.parse_args()
+    table = rows(a.peers)
+    for peer in a.peers:
+        python_of(peer)
+    tasks: dict[str, dict[str, list[float]]] = {task: {name: [] for name in table} for task in a.tasks}
+    for repeat in range(a.repeats):
+        for task, results in tasks.items():
+            for name, row in table.items():
+                results[name].append(measure(task, row))
+                print(f"{repeat + 1}/{a.repeats} {task:<16} {name:<42} {results[name][-1]:>9,.0f} steps/s", flush=True)
+    command = " ".join(["python benchmarks/throughput.py", *sys.argv[1:]])
+    write(
+        {
+            "command": command,
+            "machine": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "tasks": tasks,
+        }
+    )
 
 
 if __name__ == "__main__":
