@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -146,6 +147,40 @@ class Suicidal(Probe):
         return np.zeros(1, np.float32), 0.0, False, False
 
 
+class Failing(Walk):
+    """A walk that fails at step 3 of every third episode or so, as the variable FAULT says, in the way it says.
+
+    If the variable MARK names a file, it fails only while that file is not there, and makes it: a fault of the moment.
+    """
+
+    def begin(self) -> np.ndarray:
+        place = super().begin()
+        self.bad = self.np_random.random() < 0.3
+        if self.bad and os.environ["FAULT"].startswith("reset"):
+            self.fail(os.environ["FAULT"].removeprefix("reset-"))
+        return place
+
+    def act(self, action: Any) -> tuple[np.ndarray, float, bool, bool]:
+        obs, reward, terminated, truncated = super().act(action)
+        if self.bad and self.t == 3 and self.fail(os.environ["FAULT"]):
+            reward = float("nan")
+        return obs, reward, terminated, truncated
+
+    def fail(self, how: str) -> bool:
+        mark = os.environ.get("MARK")
+        if mark:
+            if os.path.exists(mark):
+                return False
+            open(mark, "w").close()
+        if how == "raise":
+            raise ZeroDivisionError("a bug\nin two lines")
+        if how == "hang":
+            time.sleep(1000)
+        if how.startswith("SIG"):
+            os.kill(os.getpid(), getattr(signal, how))
+        return how == "nan"
+
+
 def limited(env: gym.Env, steps: int) -> gym.Env:
     return TimeLimit(env, steps)
 
@@ -176,6 +211,10 @@ def flip() -> gym.Env:
 
 def hidden() -> gym.Env:
     return Hidden()
+
+
+def failing() -> gym.Env:
+    return Failing()
 
 
 def suicidal() -> gym.Env:

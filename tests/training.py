@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from toppo.collect.faults import Notice
 from toppo.collect.pool import Pool, open_pool
 from toppo.envs import EnvSource, describe, make
 from toppo.presets import spec_for
 from toppo.setup import Setup, initial_state, plan
 from toppo.spec import algorithm
 from toppo.train import Iteration, train
-from toppo.types import State
+from toppo.types import OpenEpisode, State
 
 SMALL = {"n": 60, "minibatches": 4, "epochs": 3, "hidden": (8,), "noop_steps": 120, "gamma": 0.9, "envs": 2}
 
@@ -37,14 +38,15 @@ class Recorder:
         self.pool, self.buffers, self.batches = pool, pool.buffers, []
         self.restore, self.close = pool.restore, pool.close
 
-    def start(self, batch: int) -> None:
+    def start(self, batch: int, episodes: tuple[OpenEpisode, ...]) -> None:
         b = self.buffers
         self._given = (b.shift.copy(), b.factor.copy(), [w.copy() for w in b.weights])
-        self.pool.start(batch)
+        self.pool.start(batch, episodes)
 
-    def finish(self) -> None:
-        self.pool.finish()
+    def finish(self) -> list[Notice]:
+        faults = self.pool.finish()
         self.batches.append(Batch(*(x.copy() for x in self.buffers[:6]), *self._given))
+        return faults
 
 
 class Run(NamedTuple):

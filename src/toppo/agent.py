@@ -1,5 +1,6 @@
 """The Python API: ``ToPPO("HalfCheetah-v5").learn(1_000_000)``."""
 
+import warnings
 from collections.abc import Callable
 from os import cpu_count
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 from toppo import runs
 from toppo.collect.act import mlp_actor, noise_for
 from toppo.collect.episodes import after_replay
+from toppo.collect.faults import OnNan, tolerance
 from toppo.collect.pool import open_pool
 from toppo.device import prepare
 from toppo.envs import EnvSource, Spaces, open_environment
@@ -47,19 +49,33 @@ class Agent:
         """Environment steps used for training so far."""
         return self.state.steps
 
-    def learn(self, total_timesteps: int, callback: Callback | None = None, workers: int | None = None) -> Self:
-        """Train for so many further steps; a callback that returns False ends the training."""
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: Callback | None = None,
+        workers: int | None = None,
+        on_nan: OnNan = "raise",
+        env_timeout: float = 60.0,
+        env_restarts: int = 0,
+    ) -> Self:
+        """Train for so many further steps; a callback that returns False ends the training.
+
+        The last three say what is done about environments that fail, as docs/reliability.md explains.
+        """
         if self.source is None:
             raise ToppoError("this agent has no environment to learn in: load it with env=...")
         prepare()
         setup = self.setup._replace(steps=self.state.steps + total_timesteps)
-        pool = open_pool(plan(setup), self.source, default_workers(self.spec) if workers is None else workers)
+        workers = default_workers(self.spec) if workers is None else workers
+        pool = open_pool(plan(setup), self.source, workers, tolerance(on_nan, env_timeout, env_restarts))
         try:
             if self.state.batches:
                 exact = pool.restore(self.state.episodes)
                 self.state = self.state._replace(episodes=after_replay(self.state.episodes, exact))
             for iteration in train(setup, self.state, pool):
                 self.state = iteration.state
+                for fault in iteration.faults:
+                    warnings.warn(fault.sentence, stacklevel=2)
                 if callback is not None and callback(iteration) is False:
                     break
         finally:

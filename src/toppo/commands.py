@@ -13,6 +13,7 @@ from rich.table import Table
 
 from toppo import agent, runs
 from toppo.algos import REGISTRY
+from toppo.collect.faults import OnNan, tolerance
 from toppo.envs import open_environment
 from toppo.errors import USAGE, ToppoError
 from toppo.evaluate import play, policy_of
@@ -58,6 +59,13 @@ RUN_FLAGS: list[Flag] = [
     ),
     ("checkpoint_every", flag(int, "Steps between checkpoints."), 50_000),
     ("tensorboard", flag(bool, "Write TensorBoard event files."), True),
+    (
+        "on_nan",
+        flag(OnNan, "When an environment gives NaN or infinity: end the run, or end the episode before that step."),
+        "raise",
+    ),
+    ("env_timeout", flag(float, "Seconds that a step or reset in a worker process may take (inf: any time)."), 60.0),
+    ("env_restarts", flag(int, "How often each environment that raises, hangs or crashes is replaced."), 0),
 ]
 
 
@@ -263,7 +271,8 @@ def _options(given: Any, spec: Spec) -> Options:
         if value is not None and value < least:
             raise ToppoError(f"{name} is {value}, but must be at least {least}")
     workers = agent.default_workers(spec) if given.workers is None else given.workers
-    return Options(workers, given.checkpoint_every, given.tensorboard)
+    bears = tolerance(given.on_nan, given.env_timeout, given.env_restarts)
+    return Options(workers, given.checkpoint_every, given.tensorboard, bears)
 
 
 def _watch(spec: Spec, root: Path, go: Any) -> None:

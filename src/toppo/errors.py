@@ -1,5 +1,7 @@
 """Errors that a user can mend: one sentence each, with the exit code that the command line gives."""
 
+from typing import Any
+
 USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO_ERROR = 64, 65, 66, 73, 74
 
 
@@ -12,17 +14,22 @@ class ToppoError(Exception):
         self.code = code
 
 
-class EnvironmentFault(ToppoError):  # noqa: N818 - it names what happened
+class Fault(ToppoError):  # noqa: N818 - it names what happened
+    """Something that ends a run: the sentence, and all that is known besides, as JSON data."""
+
+    def __init__(self, sentence: str, details: dict[str, Any] | None = None) -> None:
+        """A fault of the data."""
+        super().__init__(sentence, BAD_DATA)
+        self.details = details or {}
+
+
+class EnvironmentFault(Fault):
     """The environment misbehaved: which one, when, and how."""
 
-    def __init__(self, sentence: str) -> None:
-        """A fault of the data that the environment gave."""
-        super().__init__(sentence, BAD_DATA)
+
+class NotFinite(EnvironmentFault):
+    """The environment gave a value that is no number that a float32 can hold; it may be reset and go on."""
 
 
-class LearnerFault(ToppoError):  # noqa: N818 - it names what happened
+class LearnerFault(Fault):
     """The learner produced a value that is not finite."""
-
-    def __init__(self, sentence: str) -> None:
-        """A fault of the numbers inside the run."""
-        super().__init__(sentence, BAD_DATA)

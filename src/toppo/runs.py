@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from toppo.collect.episodes import after_replay
+from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
 from toppo.device import prepare
 from toppo.envs import EnvSource, describe, make
@@ -32,11 +33,12 @@ BEFORE_THE_SPEC = {".lock", ".holder.json", "versions.json", ".versions.json.tmp
 
 
 class Options(NamedTuple):
-    """How a run is carried out; nothing here changes its numbers."""
+    """How a run is carried out; nothing here changes the numbers of a run without faults."""
 
     workers: int
     checkpoint_every: int = 50_000  # steps
     tensorboard: bool = True
+    tolerance: Tolerance = NO_TOLERANCE
 
 
 class Progress(NamedTuple):
@@ -179,7 +181,7 @@ def _train(
         state = state_from_arrays(setup, checkpoint.arrays, facts.get("state", {}))
         offsets, exact = _offsets(facts.get("offsets")), facts.get("exact") is True
     with (
-        closing(open_pool(plan(setup), source, options.workers)) as pool,
+        closing(open_pool(plan(setup), source, options.workers, options.tolerance)) as pool,
         closing(_Logs(layout, offsets, state.steps, options.tensorboard)) as logs,
     ):
         replayed = pool.restore(state.episodes) if checkpoint else []

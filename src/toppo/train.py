@@ -12,6 +12,7 @@ from jax import Array
 
 from toppo import metrics
 from toppo.collect.episodes import Finished, advance
+from toppo.collect.faults import Notice
 from toppo.collect.pool import Pool
 from toppo.collect.worker import Buffers
 from toppo.errors import LearnerFault
@@ -31,6 +32,7 @@ class Iteration(NamedTuple):
     metrics: Metrics
     episodes: list[Episode]
     seconds: dict[str, float]
+    faults: list[Notice]  # of environments, survived
 
 
 def train(setup: Setup, state: State, pool: Pool) -> Iterator[Iteration]:
@@ -51,6 +53,7 @@ class _Loop:
 
     def __init__(self, setup: Setup, pool: Pool) -> None:
         self.setup, self.pool = setup, pool
+        self.faults: list[Notice] = []
         self.programs = compile_programs(
             setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces)
         )
@@ -59,7 +62,7 @@ class _Loop:
     def warm_up(self, state: State) -> State:
         """A no-op batch: it moves the statistics and nothing else, and is acted in without them."""
         self.start(state._replace(obs_moments=no_data(state.obs_moments.mean.shape)))
-        self.pool.finish()
+        self.faults += self.pool.finish()
         return self._observed(state, self.pool.buffers, use_cut_episodes=True)[0]
 
     def start(self, state: State) -> None:
@@ -73,13 +76,13 @@ class _Loop:
                     "rewards of the environment"
                 )
             target[:] = weight
-        self.pool.start(state.batches)
+        self.pool.start(state.batches, state.episodes)
 
     def iterate(self, state: State) -> Iteration:
         """Collect, label, draw, improve, keep; the critic learns beside the policy or beside the next collection."""
         setup, clock, k = self.setup, _Stopwatch(), state.iteration
         algorithm, config, learner = setup.algorithm, setup.config, state.learner
-        self.pool.finish()
+        faults, self.faults = self.faults + self.pool.finish(), []
         clock.lap("collect")
         observed, finished = self._observed(state, self.pool.buffers)
         segment, explained = self._label(state)
@@ -109,7 +112,7 @@ class _Loop:
         metrics.refuse_nan(logged, k)
         clock.lap("value")
         episodes = metrics.episodes_of(finished, state.steps - config.n, setup.common.envs)
-        return Iteration(state, logged, episodes, clock.laps)
+        return Iteration(state, logged, episodes, clock.laps, faults)
 
     def _learn(self, state: State, drawn: Draw, lr: Array) -> tuple[Improved, "Future[Ascent]"]:
         """The improved policy, there when this returns, and the critic, which may take longer.

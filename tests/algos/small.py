@@ -12,7 +12,7 @@ import pytest
 
 from tests.probes import flip, walk
 from toppo import train as loop
-from toppo.collect.pool import LocalPool
+from toppo.collect.pool import open_pool
 from toppo.envs import describe, make
 from toppo.maths.distributions import Gaussian
 from toppo.nets import gaussian_net
@@ -58,7 +58,7 @@ def small_setup(
 
 def go(setup: Setup, source: Callable[[], Any] = walk, state: State | None = None) -> list[Iteration]:
     """All iterations; states on the host, because the next update may reuse their memory."""
-    pool = LocalPool(plan(setup), source)
+    pool = open_pool(plan(setup), source, 0)
     if state is not None:
         assert pool.restore(state.episodes)
     original, loop.compile_programs = loop.compile_programs, shared_programs

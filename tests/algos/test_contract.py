@@ -8,7 +8,7 @@ from tests.algos.small import ALGOS, CASES, every_case, go, learned, on_host, ru
 from tests.probes import flip, walk
 from toppo import train as loop
 from toppo.algos import REGISTRY
-from toppo.collect.pool import LocalPool
+from toppo.collect.pool import open_pool
 from toppo.setup import initial_state, plan
 from toppo.snapshot import state_from_arrays, state_to_arrays
 from toppo.update import compile_programs
@@ -67,7 +67,7 @@ def test_each_shape_compiles_once(algo, monkeypatch):
     monkeypatch.setattr(loop, "compile_programs", watched)
     more = {"disc": {"eps_b": 1e9, "n": 4, "epochs": 1, "noop_steps": 4}, "toppo": {"alpha": 99.0}}.get(algo, {})
     setup = small_setup(algo, iterations=64 if algo == "disc" else 7, **more)
-    pool = LocalPool(plan(setup), walk)
+    pool = open_pool(plan(setup), walk, 0)
     turns = list(loop.train(setup, initial_state(setup), pool))
     pool.close()
     sizes = {name: getattr(made[0], name)._cache_size() for name in made[0]._fields}

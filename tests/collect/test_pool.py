@@ -9,11 +9,11 @@ import pytest
 
 from tests import probes
 from toppo.collect.episodes import advance, no_episode
-from toppo.collect.pool import LocalPool, ProcessPool, open_pool
+from toppo.collect.pool import open_pool
 from toppo.collect.worker import Plan, Worker, buffers_in, buffers_size
 from toppo.envs import describe, make
 from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
-from toppo.streams import Purpose, stream
+from toppo.streams import Purpose, seed_for, stream
 
 
 def plan_for(source, envs=4, steps=40, reset_each_batch=False, seed=5):
@@ -40,7 +40,7 @@ def batches(pool, count, first=0):
     fill_weights(pool.buffers)
     result = []
     for batch in range(first, first + count):
-        pool.start(batch)
+        pool.start(batch, ())
         pool.finish()
         result.append([x.tobytes() for x in pool.buffers[:6]])
     return result
@@ -52,7 +52,7 @@ def test_the_number_of_workers_changes_no_byte(source, reset_each_batch):
     plan, found = plan_for(source, 3, 30, reset_each_batch), []
     for workers in (0, 1, 2):
         pool = open_pool(plan, source, workers)
-        assert isinstance(pool, ProcessPool if workers else LocalPool)
+        assert len(pool.pids()) == workers
         try:
             found.append(batches(pool, 3))
         finally:
@@ -69,12 +69,12 @@ def test_any_split_of_the_environments_gives_the_same_bytes(split):
     for batch in range(2):
         for worker in workers:
             worker.collect(batch)
-    together = LocalPool(plan, probes.walk)
+    together = open_pool(plan, probes.walk, 0)
     assert [x.tobytes() for x in buffers[:6]] == batches(together, 2)[1]
 
 
 def test_an_environment_does_not_depend_on_how_many_there_are():
-    few, many = (LocalPool(plan_for(probes.walk, n), probes.walk) for n in (1, 4))
+    few, many = (open_pool(plan_for(probes.walk, n), probes.walk, 0) for n in (1, 4))
     batches(few, 2), batches(many, 2)
     for a, b in zip(few.buffers[:6], many.buffers[:6], strict=True):
         assert a[:, 0].tobytes() == b[:, 0].tobytes()
@@ -82,13 +82,13 @@ def test_an_environment_does_not_depend_on_how_many_there_are():
 
 
 def test_the_noise_of_an_action_follows_from_seed_environment_batch_and_step():
-    pool = LocalPool(plan_for(probes.walk, 3), probes.walk)
+    pool = open_pool(plan_for(probes.walk, 3), probes.walk, 0)
     fill_weights(pool.buffers)
     for weight in pool.buffers.weights[1:]:
         weight[:] = 0.0
     pool.buffers.weights[0][:] = 1.0  # mean 0, deviation 1: the action is the noise
     for batch in (0, 1, 7):
-        pool.start(batch)
+        pool.start(batch, ())
         pool.finish()
         for i in range(3):
             noise = stream(5, Purpose.ACTION, i, batch).standard_normal((40, 2), dtype=np.float32)
@@ -96,12 +96,12 @@ def test_the_noise_of_an_action_follows_from_seed_environment_batch_and_step():
 
 
 def test_another_seed_gives_other_data():
-    a, b = (LocalPool(plan_for(probes.walk, seed=s), probes.walk) for s in (5, 6))
+    a, b = (open_pool(plan_for(probes.walk, seed=s), probes.walk, 0) for s in (5, 6))
     assert batches(a, 1) != batches(b, 1)
 
 
 def test_next_observations_are_the_observations_that_follow():
-    pool = LocalPool(plan_for(probes.walk), probes.walk)
+    pool = open_pool(plan_for(probes.walk), probes.walk, 0)
     batches(pool, 1)
     b = pool.buffers
     inside = ~b.ended[:-1]
@@ -116,7 +116,7 @@ def test_next_observations_are_the_observations_that_follow():
 
 def test_reset_each_batch_starts_every_batch_with_a_new_episode():
     for reset_each_batch in (True, False):
-        pool = LocalPool(plan_for(probes.walk, 2, 5, reset_each_batch), probes.walk)
+        pool = open_pool(plan_for(probes.walk, 2, 5, reset_each_batch), probes.walk, 0)
         batches(pool, 1)
         last, ended = pool.buffers.next_obs[-1].copy(), pool.buffers.ended[-1].copy()
         batches(pool, 1, 1)
@@ -130,7 +130,7 @@ def test_reset_each_batch_starts_every_batch_with_a_new_episode():
 @pytest.mark.parametrize("source", [probes.walk, probes.flip])
 def test_a_restored_pool_continues_with_the_same_bytes(source, reset_each_batch, workers):
     plan = plan_for(source, 3, 10, reset_each_batch)
-    pool = LocalPool(plan, source)
+    pool = open_pool(plan, source, 0)
     episodes = (no_episode(plan),) * 3
     for batch in range(3):
         batches(pool, 1, batch)
@@ -146,10 +146,10 @@ def test_a_restored_pool_continues_with_the_same_bytes(source, reset_each_batch,
 
 def test_hidden_randomness_is_noticed_and_a_new_episode_begins():
     plan = plan_for(probes.hidden, 2, 10)
-    pool = LocalPool(plan, probes.hidden)
+    pool = open_pool(plan, probes.hidden, 0)
     batches(pool, 1)
     episodes, _ = advance((no_episode(plan),) * 2, pool.buffers, False)
-    again = LocalPool(plan, probes.hidden)
+    again = open_pool(plan, probes.hidden, 0)
     assert list(again.restore(episodes)) == [False, False]
     batches(again, 1, 1)
     assert again.buffers.obs[0].tolist() == [[0.0], [0.0]]  # the observation after a reset
@@ -157,13 +157,9 @@ def test_hidden_randomness_is_noticed_and_a_new_episode_begins():
 
 def test_a_replay_that_ends_early_is_noticed():
     plan = plan_for(probes.walk, 1, 10)
-    pool = LocalPool(plan, probes.walk)
+    pool = open_pool(plan, probes.walk, 0)
     episode = no_episode(plan)._replace(started=1, actions=np.zeros((30, 2), np.float32), rewards=np.zeros(30))
     assert list(pool.restore((episode,))) == [False]
-
-
-def processes_of(pool):
-    return [worker._process.pid for worker in pool._workers]
 
 
 def alive(pid):
@@ -181,10 +177,10 @@ def test_no_process_and_no_memory_is_left_after_close():
     before, files = mapped(), len(os.listdir("/proc/self/fd"))
     pool = open_pool(plan_for(probes.walk), probes.walk, 2)
     batches(pool, 1)
-    pids = processes_of(pool)
+    pids = pool.pids()
     assert all(alive(p) for p in pids)
     assert mapped() == before + 1
-    pool.start(1)  # in the middle of a batch
+    pool.start(1, ())  # in the middle of a batch
     pool.close()
     assert not any(alive(p) for p in pids)
     del pool
@@ -195,28 +191,30 @@ def test_no_process_and_no_memory_is_left_after_close():
 
 def test_workers_leave_when_their_run_vanishes():
     pool = open_pool(plan_for(probes.walk), probes.walk, 2)
-    pids = processes_of(pool)
-    for worker in pool._workers:  # what the system does when a process is killed
-        os.close(worker._commands)
-        os.close(worker._replies)
+    pids = pool.pids()
+    for host in pool._hosts:  # what the system does when a process is killed
+        os.close(host._commands)
+        os.close(host._replies)
     for _ in range(200):
         if not any(alive(p) for p in pids):
             break
         time.sleep(0.05)
     assert not any(alive(p) for p in pids)
-    for worker in pool._workers:
-        worker._process.wait()
+    for host in pool._hosts:
+        host.process.wait()
 
 
 def test_a_worker_killed_by_a_signal_is_reported_in_one_sentence():
     pool = open_pool(plan_for(probes.suicidal, 1), probes.suicidal, 1)
     try:
         fill_weights(pool.buffers)
-        pool.start(0)
-        with pytest.raises(EnvironmentFault, match=r"a worker process \(pid \d+\) ended with signal 9") as fault:
+        pool.start(0, ())
+        seed = seed_for(5, Purpose.EPISODE, 0, 0)
+        sentence = rf"suicidal \(environment 0\): step 7 of the episode with seed {seed}: its worker process"
+        with pytest.raises(
+            EnvironmentFault, match=rf"{sentence} \(pid {pool.pids()[0]}\) was killed by SIGKILL"
+        ) as fault:
             pool.finish()
-        with pytest.raises(EnvironmentFault, match="signal 9"):
-            pool.start(1)
     finally:
         pool.close()
     assert "\n" not in str(fault.value)
@@ -228,9 +226,10 @@ def test_a_fault_of_the_environment_crosses_the_process_border(workers):
     pool = open_pool(plan_for(probes.faulty_reward, 2), probes.faulty_reward, workers)
     try:
         fill_weights(pool.buffers)
-        pool.start(0)
+        pool.start(0, ())
         with pytest.raises(
-            EnvironmentFault, match=r"faulty_reward \(environment 0\): step 4 of the episode gave a reward"
+            EnvironmentFault,
+            match=r"faulty_reward \(environment 0\): step 4 of the episode with seed \d+ gave a reward",
         ):
             pool.finish()
     finally:
@@ -250,10 +249,10 @@ def test_one_object_cannot_be_several_environments():
 def test_more_workers_than_environments_are_not_started():
     pool = open_pool(plan_for(probes.walk, 2), probes.walk, 8)
     try:
-        assert len(pool._workers) == 2
+        assert len(pool.pids()) == 2
     finally:
         pool.close()
 
 
 def test_what_another_process_cannot_make_stays_here():
-    assert isinstance(open_pool(plan_for(probes.walk), lambda: probes.Walk(), 2), LocalPool)
+    assert open_pool(plan_for(probes.walk), lambda: probes.Walk(), 2).pids() == []

@@ -42,15 +42,18 @@ def test_the_time_limit_truncates_and_does_not_terminate():
 @pytest.mark.parametrize("field", ["reward", "observation"])
 def test_a_value_that_is_not_finite_is_named_with_environment_step_and_field(field, value):
     env = Environment(probes.Faulty(field, 3, value), "robot (environment 2)")
-    env.reset(0)
+    env.reset(7)
     env.step(np.asarray(0))
     env.step(np.asarray(1))
     with pytest.raises(EnvironmentFault) as fault:
         env.step(np.asarray(1))
     sentence = str(fault.value)
-    assert sentence.startswith(f"robot (environment 2): step 3 of the episode gave a {field} that is not finite")
+    assert sentence.startswith(
+        f"robot (environment 2): step 3 of the episode with seed 7 gave a {field} that is not finite"
+    )
     assert str(value) in sentence
     assert fault.value.code == BAD_DATA
+    assert (fault.value.details["field"], fault.value.details["action"]) == (field, "1")
 
 
 def test_a_bad_observation_after_a_reset_is_named_too():

@@ -12,7 +12,7 @@ from toppo.types import OpenEpisode
 class Finished(NamedTuple):
     """An episode that ended in this batch."""
 
-    t: int  # row of its last step
+    t: int  # row of its last step; -1 if that lies in the batch before
     env: int
     rewards: np.ndarray  # all of its rewards, earlier batches included
 
@@ -37,20 +37,15 @@ def advance(
     """The open episodes after a batch, and the episodes that ended in it, in the order of their last steps."""
     after, finished = [], []
     for i, episode in enumerate(episodes):
-        if reset_each_batch or len(episode.actions) == 0:
-            episode = episode._replace(
-                started=episode.started + 1, actions=episode.actions[:0], rewards=episode.rewards[:0]
-            )
+        if batch.progress.begun[i] and len(episode.actions):  # given up before its first step in this batch
+            finished.append(Finished(-1, i, episode.rewards))
+            episode = episode._replace(actions=episode.actions[:0], rewards=episode.rewards[:0])
         start = 0
         for t in np.flatnonzero(batch.ended[:, i]):
             finished.append(Finished(int(t), i, np.concatenate([episode.rewards, batch.reward[start : t + 1, i]])))
             start = int(t) + 1
-            # The next reset happens only when a step follows.
-            episode = episode._replace(
-                started=episode.started + (start < len(batch.reward)),
-                actions=episode.actions[:0],
-                rewards=episode.rewards[:0],
-            )
+            episode = episode._replace(actions=episode.actions[:0], rewards=episode.rewards[:0])
+        episode = episode._replace(started=int(batch.progress.started[i]))
         if not reset_each_batch:  # otherwise the tail is never continued
             episode = episode._replace(
                 actions=np.concatenate([episode.actions, batch.action[start:, i]]),

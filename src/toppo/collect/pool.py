@@ -1,164 +1,144 @@
-"""Where workers live: in this process, or one process each with shared memory.  The bytes are the same."""
+"""All workers of a run.  However many there are and wherever they live, the bytes are the same."""
 
 import mmap
 import os
-import subprocess
-import sys
 import tempfile
-from typing import Protocol
 
 import gymnasium as gym
-import numpy as np
 
-from toppo.collect.wire import receive, send
-from toppo.collect.worker import Buffers, Plan, Worker, buffers_in, buffers_size
+from toppo.collect.faults import NO_TOLERANCE, Ends, Notice, Tolerance
+from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
+from toppo.collect.worker import Buffers, Plan, buffers_in, buffers_size
 from toppo.envs import EnvSource
 from toppo.envs.make import factory_path, known_everywhere
-from toppo.errors import EnvironmentFault, ToppoError
+from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 from toppo.types import OpenEpisode
 
-
-class Pool(Protocol):
-    """All workers of a run.  ``start`` may return before the batch is there; ``finish`` waits for it."""
-
-    buffers: Buffers
-
-    def start(self, batch: int) -> None:
-        """Begin to collect batch number ``batch`` with the weights that lie in the buffers."""
-
-    def finish(self) -> None:
-        """Wait until the batch that was started lies in the buffers."""
-
-    def restore(self, episodes: tuple[OpenEpisode, ...]) -> list[bool]:
-        """Bring the environments back to where they were; False for one that could not be."""
-
-    def close(self) -> None:
-        """End the workers."""
+Place = tuple[int, int, int]  # environment, episode, row of the batch
 
 
-class LocalPool:
-    """One worker in this process."""
+class Pool:
+    """Workers with a stretch of the environments each; a worker whose environment failed can be replaced.
 
-    def __init__(self, plan: Plan, source: EnvSource) -> None:
-        """Make all environments here."""
-        self.buffers = buffers_in(plan, bytearray(buffers_size(plan)))
-        self._worker = Worker(plan, range(plan.envs), source, self.buffers)
-        self._batch: int | None = None
+    ``start`` may return before the batch is there; ``finish`` waits for it.
+    """
 
-    def start(self, batch: int) -> None:
-        """Remember the batch: there is nobody to collect it while this process does something else."""
-        self._batch = batch
-
-    def finish(self) -> None:
-        """Collect."""
-        assert self._batch is not None
-        self._worker.collect(self._batch)
-        self._batch = None
-
-    def restore(self, episodes: tuple[OpenEpisode, ...]) -> list[bool]:
-        """Replay every environment."""
-        return [self._worker.restore(i, episode) for i, episode in enumerate(episodes)]
-
-    def close(self) -> None:
-        """Close the environments."""
-        self._worker.close()
-
-
-class ProcessPool:
-    """Workers in processes of their own; each has a stretch of the environments."""
-
-    def __init__(self, plan: Plan, source: EnvSource, workers: int) -> None:
-        """Start the processes and wait until all have their environments."""
-        fd = _shared_memory(buffers_size(plan))
-        self._memory = mmap.mmap(fd, 0)
-        self.buffers = buffers_in(plan, memoryview(self._memory))
-        self._owner = {i: i * workers // plan.envs for i in range(plan.envs)}
-        self._workers = [_WorkerProcess(fd) for _ in range(workers)]
-        os.close(fd)
-        where = (
-            {"id": source, "factory": None}
-            if isinstance(source, str)
-            else {"id": None, "factory": factory_path(source)}
-        )
-        for w, worker in enumerate(self._workers):
-            indices = [i for i, owner in self._owner.items() if owner == w]
-            worker.send({"plan": plan._asdict(), "indices": indices, **where})
+    def __init__(self, plan: Plan, source: EnvSource, workers: int, tolerance: Tolerance) -> None:
+        """Open ``workers`` processes, or work in this process if that is 0."""
+        size = buffers_size(plan)
+        self._memory = _shared_memory(size) if workers else None
+        block = bytearray(size) if self._memory is None else memoryview(mmap.mmap(self._memory, 0))
+        self.buffers: Buffers = buffers_in(plan, block)
+        count, self._steps = max(1, workers), plan.steps
+        owners = [i * count // plan.envs for i in range(plan.envs)]
+        stretches = [[i for i in range(plan.envs) if owners[i] == w] for w in range(count)]
+        self._tasks = [Task(plan, stretch, source, self.buffers, tolerance) for stretch in stretches]
+        replaceable = not isinstance(source, gym.Env)
+        self._restarts = [tolerance.env_restarts if replaceable else 0] * plan.envs
+        self._failed: set[Place] = set()
+        self._ends: list[Ends] = []
+        self._episodes: tuple[OpenEpisode, ...] = ()
+        self._hosts: list[Host] = []
         try:
-            self.finish()
+            self._hosts += [self._open(task) for task in self._tasks]
+            for host in self._hosts:
+                self._await(host)
         except BaseException:
             self.close()
             raise
 
-    def start(self, batch: int) -> None:
-        """Tell every worker to collect."""
-        for worker in self._workers:
-            worker.send({"do": "collect", "batch": batch})
+    def start(self, batch: int, episodes: tuple[OpenEpisode, ...]) -> None:
+        """Begin to collect batch number ``batch`` with the weights in the buffers; ``episodes`` are open before it."""
+        self._batch, self._episodes, self._failed = batch, episodes, set()
+        self._ends = [{} for _ in self._hosts]
+        self.buffers.progress.call[:] = 0
+        for host in self._hosts:
+            host.start(batch, {})
 
-    def finish(self) -> None:
-        """Wait for every worker's answer."""
-        for worker in self._workers:
-            worker.reply()
+    def finish(self) -> list[Notice]:
+        """Wait until the batch that was started lies in the buffers; returns the faults that it survived."""
+        return [notice for w in range(len(self._hosts)) for notice in self._finish(w)]
+
+    def _finish(self, w: int) -> list[Notice]:
+        survived: list[Notice] = []
+        replace = False
+        while True:
+            try:
+                if replace and not self._replace(w):
+                    survived[-1] = survived[-1]._replace(exact=False)
+                return survived + self._hosts[w].finish()
+            except EnvironmentFault as fault:
+                survived.append(self._judge(w, fault))
+                replace = True
 
     def restore(self, episodes: tuple[OpenEpisode, ...]) -> list[bool]:
-        """Let every worker replay its environments."""
-        exact = []
-        for i, episode in enumerate(episodes):
-            worker = self._workers[self._owner[i]]
-            message = {"do": "restore", "env": i, "started": episode.started}
-            worker.send(message, (episode.actions, episode.rewards, episode.obs))
-            exact.append(bool(worker.reply()["exact"]))
+        """Bring the environments back to where they were; False for one that could not be."""
+        exact: dict[int, bool] = {}
+        for host, task in zip(self._hosts, self._tasks, strict=True):
+            exact |= {i: host.restore(i, episodes[i]) for i in task.indices}
+        return [exact[i] for i in range(len(episodes))]
+
+    def pids(self) -> list[int]:
+        """The worker processes; none if all environments are in this one."""
+        return [host.process.pid for host in self._hosts if isinstance(host, ProcessHost)]
+
+    def close(self) -> None:
+        """End the workers."""
+        for host in self._hosts:
+            host.close()
+        self._hosts = []
+        if self._memory is not None:
+            os.close(self._memory)
+            self._memory = None
+
+    def _judge(self, w: int, fault: EnvironmentFault) -> Notice:
+        """Can the run bear this fault?  Then what it will do about it, otherwise the fault.
+
+        At first the same actions are taken again from the same states: if the fault was of the moment, nothing is
+        different.  If the same call fails again, the environment fails there, and its episode is ended before it.
+        """
+        i, place = self._place(self._tasks[w])
+        again = place is not None and place in self._failed
+        if isinstance(fault, NotFinite) or not (again or self._restarts[i]):
+            raise fault
+        if again and place is not None:
+            self._ends[w][place[:2]] = place[2]
+            return Notice(i, place[2], f"{fault}; the episode was ended before it", exact=False)
+        self._restarts[i] -= 1
+        if place is not None:
+            self._failed.add(place)
+        row = place[2] if place else 0
+        return Notice(i, row, f"{fault}; the environment was replaced and the batch collected again", exact=True)
+
+    def _replace(self, w: int) -> bool:
+        """A new worker in place of one that failed, at work on the batch; False if a replay led elsewhere."""
+        task, ends = self._tasks[w], self._ends[w]
+        self._hosts[w].close()
+        self.buffers.progress.call[task.indices] = 0
+        self._hosts[w] = host = self._open(task)
+        self._await(host)
+        exact = True
+        for i in task.indices:
+            episode = self._episodes[i]
+            if ends.get((i, episode.started)) == 0:
+                episode = episode._replace(actions=episode.actions[:0])
+            exact = host.restore(i, episode) and exact
+        host.start(self._batch, ends)
         return exact
 
-    def close(self) -> None:
-        """Close the pipes, which ends the workers, and wait for them."""
-        for worker in self._workers:
-            worker.close()
+    def _place(self, task: Task) -> tuple[int, Place | None]:
+        """The environment that was called last and where it was, if any was called."""
+        i, progress = last_called(task.indices, task.buffers), task.buffers.progress
+        if i is None:
+            return task.indices[0], None
+        return i, (i, int(progress.started[i]), int(progress.call[i]) % self._steps)
 
+    def _open(self, task: Task) -> Host:
+        return LocalHost(task) if self._memory is None else ProcessHost(task, self._memory)
 
-class _WorkerProcess:
-    def __init__(self, memory: int) -> None:
-        commands, self._commands = os.pipe()
-        self._replies, replies = os.pipe()
-        # Two threads of BLAS for matrices of 64 x 64 only get into each other's way.
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "toppo.collect.process", str(commands), str(replies), str(memory)],
-            pass_fds=(commands, replies, memory),
-            stdin=subprocess.DEVNULL,
-            env=env | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        )
-        os.close(commands)
-        os.close(replies)
-
-    def send(self, header: dict[str, object], arrays: tuple[np.ndarray, ...] = ()) -> None:
-        try:
-            send(self._commands, header, arrays)
-        except BrokenPipeError:
-            self.reply()
-
-    def reply(self) -> dict[str, object]:
-        try:
-            answer, _ = receive(self._replies)
-        except EOFError:
-            raise EnvironmentFault(
-                f"a worker process (pid {self._process.pid}) ended with {self._how_it_ended()} while it was collecting"
-            ) from None
-        if not answer["ok"]:
-            raise EnvironmentFault(str(answer["message"]))
-        return answer
-
-    def _how_it_ended(self) -> str:
-        code = self._process.wait()
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
-
-    def close(self) -> None:
-        os.close(self._commands)
-        os.close(self._replies)
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+    def _await(self, host: Host) -> None:
+        if isinstance(host, ProcessHost):
+            host.ready()
 
 
 def _shared_memory(size: int) -> int:
@@ -172,11 +152,9 @@ def _shared_memory(size: int) -> int:
     return fd
 
 
-def open_pool(plan: Plan, source: EnvSource, workers: int) -> Pool:
+def open_pool(plan: Plan, source: EnvSource, workers: int, tolerance: Tolerance = NO_TOLERANCE) -> Pool:
     """``workers`` processes, or this process if that is 0 or the environment cannot be made in another."""
     if isinstance(source, gym.Env) and plan.envs > 1:
         raise ToppoError(f"envs is {plan.envs}, but one environment object cannot be copied: give an id or a function")
     elsewhere = known_everywhere(source) if isinstance(source, str) else factory_path(source) is not None
-    if workers == 0 or not elsewhere:
-        return LocalPool(plan, source)
-    return ProcessPool(plan, source, min(workers, plan.envs))
+    return Pool(plan, source, min(workers, plan.envs) if elsewhere else 0, tolerance)

@@ -1,5 +1,6 @@
 """The program of a worker process: ``python -m toppo.collect.process COMMANDS REPLIES MEMORY`` (file descriptors)."""
 
+import ctypes
 import mmap
 import os
 import signal
@@ -10,7 +11,7 @@ from contextlib import suppress
 from toppo.collect.wire import receive, send
 from toppo.collect.worker import Plan, Worker, buffers_in
 from toppo.envs.make import factory
-from toppo.errors import ToppoError
+from toppo.errors import Fault, NotFinite, ToppoError
 from toppo.types import OpenEpisode
 
 
@@ -19,14 +20,14 @@ def serve(commands: int, replies: int, memory: int) -> None:
     hello, _ = receive(commands)
     plan = Plan(**hello["plan"])
     buffers = buffers_in(plan, memoryview(mmap.mmap(memory, 0)))
-    source = hello["id"] if hello["id"] is not None else factory(hello["factory"])
-    worker = Worker(plan, hello["indices"], source, buffers)
+    source = hello["id"] if "id" in hello else factory(hello["factory"])
+    worker = Worker(plan, hello["indices"], source, buffers, hello["on_nan"])
     send(replies, {"ok": True})
     while True:
         command, arrays = receive(commands)
         if command["do"] == "collect":
-            worker.collect(command["batch"])
-            send(replies, {"ok": True})
+            ends = {(i, episode): t for i, episode, t in command["ends"]}
+            send(replies, {"ok": True, "notices": worker.collect(command["batch"], ends)})
         else:
             episode = OpenEpisode(command["started"], *arrays)
             send(replies, {"ok": True, "exact": worker.restore(command["env"], episode)})
@@ -35,23 +36,34 @@ def serve(commands: int, replies: int, memory: int) -> None:
 def main() -> None:
     """Serve; tell the run what went wrong before leaving."""
     commands, replies, memory = map(int, sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the run decides when to stop
+    die_with_the_run()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)  # these reach the whole group; the run decides when to stop
     try:
         serve(commands, replies, memory)
     except (EOFError, BrokenPipeError):
         pass
     except ToppoError as error:
-        _report(replies, str(error))
+        _report(replies, error)
     except Exception as error:
         traceback.print_exc()
-        _report(replies, f"{type(error).__name__}: {error}")
+        _report(replies, Fault(f"{type(error).__name__}: {error}"))
     # Leave at once: environments may hold threads or windows that outlive their process otherwise.
     os._exit(0)
 
 
-def _report(replies: int, message: str) -> None:
+def die_with_the_run() -> None:
+    """Ask the system to end this process when its run is killed, even if an environment hangs (Linux only)."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+def _report(replies: int, error: ToppoError) -> None:
+    details = error.details if isinstance(error, Fault) else {}
+    answer = {"ok": False, "message": str(error), "details": details, "not_finite": isinstance(error, NotFinite)}
     with suppress(BrokenPipeError):
-        send(replies, {"ok": False, "message": message})
+        send(replies, answer)
 
 
 if __name__ == "__main__":

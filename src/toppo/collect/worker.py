@@ -1,14 +1,19 @@
 """A worker owns environments and fills its columns of a batch; it never imports JAX."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from toppo.collect.act import mlp_actor, noise_for
+from toppo.collect.faults import Ends, Notice, OnNan
 from toppo.envs import EnvSource, open_environment
+from toppo.errors import NotFinite
 from toppo.streams import Purpose, seed_for, stream
 from toppo.types import OpenEpisode
+
+MOST_FAULTS_IN_A_ROW = 10  # of the batch; an environment that gives nothing but NaN must not be asked for ever
 
 
 class Plan(NamedTuple):
@@ -24,6 +29,15 @@ class Plan(NamedTuple):
     weight_shapes: tuple[tuple[int, ...], ...]
 
 
+class Progress(NamedTuple):
+    """How far each environment is, [E]: what a run can still read when a worker process has died."""
+
+    begun: np.ndarray  # does row 0 begin an episode?
+    started: np.ndarray  # episodes begun in all
+    call: np.ndarray  # T times the number of the worker's last call of this environment, plus the row
+    step: np.ndarray  # of the episode that this call is about; 0 for its reset
+
+
 class Buffers(NamedTuple):
     """One batch, [T, E, ...], and the weights that collect it; may lie in memory shared between processes."""
 
@@ -33,6 +47,7 @@ class Buffers(NamedTuple):
     reward: np.ndarray
     terminated: np.ndarray
     ended: np.ndarray
+    progress: Progress
     shift: np.ndarray
     factor: np.ndarray
     weights: tuple[np.ndarray, ...]
@@ -49,6 +64,8 @@ def buffer_layout(plan: Plan) -> list[tuple[tuple[int, ...], np.dtype]]:
         (rows, np.float64),
         (rows, np.bool_),
         (rows, np.bool_),
+        ((plan.envs,), np.bool_),
+        *([((plan.envs,), np.int64)] * 3),
         ((plan.obs_size,), np.float32),
         ((plan.obs_size,), np.float32),
         *((shape, np.float32) for shape in plan.weight_shapes),
@@ -63,8 +80,9 @@ def buffers_in(plan: Plan, memory: memoryview | bytearray) -> Buffers:
         size = int(np.prod(shape))
         arrays.append(np.frombuffer(memory, dtype, size, offset).reshape(shape))
         offset += _padded(size * dtype.itemsize)
-    obs, next_obs, action, reward, terminated, ended, shift, factor, *weights = arrays
-    return Buffers(obs, next_obs, action, reward, terminated, ended, shift, factor, tuple(weights))
+    obs, next_obs, action, reward, terminated, ended, begun, started, call, step, shift, factor, *weights = arrays
+    progress = Progress(begun, started, call, step)
+    return Buffers(obs, next_obs, action, reward, terminated, ended, progress, shift, factor, tuple(weights))
 
 
 def buffers_size(plan: Plan) -> int:
@@ -79,62 +97,114 @@ def _padded(size: int) -> int:
 class Worker:
     """A stretch of a run's environments, each with its own streams of randomness."""
 
-    def __init__(self, plan: Plan, indices: Sequence[int], source: EnvSource, buffers: Buffers) -> None:
+    def __init__(
+        self, plan: Plan, indices: Sequence[int], source: EnvSource, buffers: Buffers, on_nan: OnNan = "raise"
+    ) -> None:
         """Make the environments number ``indices``, which follow each other."""
-        self.plan, self.indices, self.buffers = plan, indices, buffers
+        self.plan, self.indices, self.buffers, self.on_nan = plan, indices, buffers, on_nan
         self.envs = {i: open_environment(source, i) for i in indices}
         self.started = dict.fromkeys(indices, 0)
         self.obs: dict[int, np.ndarray | None] = dict.fromkeys(indices)
+        self._calls = 0
+        self._ends: Ends = {}
+        self._notices: list[Notice] = []
 
-    def collect(self, batch: int) -> None:
-        """Fill this worker's columns with batch number ``batch``, all its environments in step."""
+    def collect(self, batch: int, ends: Ends | None = None) -> list[Notice]:
+        """Fill this worker's columns with batch number ``batch``, all its environments in step.
+
+        Returns the values that were not finite and that it went round.
+        """
         plan, b, indices = self.plan, self.buffers, self.indices
+        self._ends, self._notices = dict(ends or {}), []
         actor = mlp_actor(b.shift, b.factor, b.weights, len(indices))
         streams = [stream(plan.seed, Purpose.ACTION, i, batch) for i in indices]
         noise = np.stack([noise_for(s, plan.steps, plan.action_size, plan.discrete) for s in streams], axis=1)
         if plan.reset_each_batch:
             self.obs = dict.fromkeys(indices)
+        for i in indices:
+            b.progress.begun[i], b.progress.started[i] = self.obs[i] is None, self.started[i]
         mine = slice(indices[0], indices[-1] + 1)
-        obs = np.stack([self._obs(i) for i in indices])
+        obs = np.stack([self._obs(0, i) for i in indices])
         for t in range(plan.steps):
             for j, i in enumerate(indices):
-                obs[j] = self._obs(i)
+                obs[j] = self._obs(t, i)
             actions = actor(obs, noise[t])
             b.obs[t, mine] = obs
             b.action[t, mine] = actions
             for j, i in enumerate(indices):
-                self._step(t, i, actions[j])
+                while not self._step(t, i, actions[j]):  # another episode takes the row
+                    obs[j] = self._obs(t, i)
+                    actions = actor(obs, noise[t])
+                    b.obs[t, i], b.action[t, i] = obs[j], actions[j]
+        return self._notices
 
-    def _obs(self, i: int) -> np.ndarray:
-        """The environment's observation, after a reset if it needs one."""
+    def _obs(self, t: int, i: int) -> np.ndarray:
+        """The environment's observation before row ``t``, after a reset if it needs one."""
         obs = self.obs[i]
-        if obs is None:
-            self.obs[i] = obs = self._reset(i)
+        while obs is None:
+            self.started[i] += 1
+            if self._ends.get((i, self.started[i])) == t:
+                continue
+            try:
+                self.obs[i] = obs = self._reset(t, i)
+            except NotFinite as fault:
+                self._go_round(t, i, fault)
         return obs
 
-    def _step(self, t: int, i: int, action: np.ndarray) -> None:
-        b = self.buffers
-        obs, reward, terminated, truncated = self.envs[i].step(action)
+    def _step(self, t: int, i: int, action: np.ndarray) -> bool:
+        """Take row ``t``; False if the episode was ended before it."""
+        b, env = self.buffers, self.envs[i]
+        if self._ends and self._ends.get((i, self.started[i])) == t:
+            self._end_before(t, i)
+            return False
+        self._mark(t, i, env.t + 1)
+        try:
+            obs, reward, terminated, truncated = env.step(action)
+        except NotFinite as fault:
+            self._go_round(t, i, fault)
+            return False
         ended = terminated or truncated
         b.next_obs[t, i] = obs
         b.reward[t, i] = reward
         b.terminated[t, i] = terminated
         b.ended[t, i] = ended
         self.obs[i] = None if ended else obs
+        return True
 
-    def _reset(self, i: int) -> np.ndarray:
-        obs = self.envs[i].reset(seed_for(self.plan.seed, Purpose.EPISODE, i, self.started[i]))
-        self.started[i] += 1
-        return obs
+    def _reset(self, t: int, i: int) -> np.ndarray:
+        self.buffers.progress.started[i] = self.started[i]
+        self._mark(t, i, 0)
+        return self.envs[i].reset(seed_for(self.plan.seed, Purpose.EPISODE, i, self.started[i] - 1))
+
+    def _mark(self, t: int, i: int, step: int) -> None:
+        """Leave a note of the call that follows, for the case that it never returns."""
+        self._calls += self.plan.steps
+        progress = self.buffers.progress
+        progress.call[i] = self._calls + t
+        progress.step[i] = step
+
+    def _go_round(self, t: int, i: int, fault: NotFinite) -> None:
+        """End the episode before the row that failed, or raise."""
+        if self.on_nan == "raise" or sum(n.row == t and n.env == i for n in self._notices) == MOST_FAULTS_IN_A_ROW:
+            raise fault
+        self._notices.append(Notice(i, t, f"{fault}; the episode was ended before it", exact=False))
+        self._end_before(t, i)
+
+    def _end_before(self, t: int, i: int) -> None:
+        if t > 0:
+            self.buffers.ended[t - 1, i] = True
+        else:
+            self.buffers.progress.begun[i] = True
+        self.obs[i] = None
 
     def restore(self, i: int, episode: OpenEpisode) -> bool:
         """Bring environment ``i`` back to where it was; False if replaying its actions led elsewhere."""
         self.started[i], self.obs[i] = episode.started, None
         if len(episode.actions) == 0:
             return True
-        self.started[i] -= 1
-        obs = self._reset(i)
-        for action in episode.actions:
+        obs = self._reset(0, i)
+        for step, action in enumerate(episode.actions, 1):
+            self._mark(0, i, step)
             obs, _, terminated, truncated = self.envs[i].step(action)
             if terminated or truncated:
                 return False
@@ -145,6 +215,7 @@ class Worker:
         return exact
 
     def close(self) -> None:
-        """Close the environments."""
+        """Close the environments; one that fails in doing so has nothing left to spoil."""
         for env in self.envs.values():
-            env.close()
+            with suppress(Exception):
+                env.close()

@@ -1,7 +1,7 @@
 """One environment on the hot path: no checks that have passed already, and faults named where they happen."""
 
+import traceback
 from collections.abc import Callable
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,10 @@ import numpy as np
 from toppo.envs.make import Env, EnvSource, make, strip
 from toppo.envs.mujoco import thin_step
 from toppo.envs.spaces import action_to_env, describe
-from toppo.errors import EnvironmentFault
+from toppo.errors import EnvironmentFault, NotFinite
+
+LARGEST = float(np.finfo(np.float32).max)  # what the learner can hold
+LARGEST_SQUARE = LARGEST**2
 
 
 class Environment:
@@ -21,28 +24,35 @@ class Environment:
         self.env, self._limit = strip(env)
         self._to_env: Callable[[np.ndarray], Any] = action_to_env(describe(env))
         self._step = thin_step(self.env) or self.env.step
-        self._t = 0
+        self.t = 0  # steps of this episode
+        self._seed = 0
 
     def reset(self, seed: int) -> np.ndarray:
         """Start an episode; the observation as a flat array."""
-        self._t = 0
-        obs, _ = self.env.reset(seed=seed)
-        flat = np.asarray(obs).ravel()
-        if not np.isfinite(flat).all():
-            raise EnvironmentFault(f"{self.name}: reset(seed={seed}) gave an observation that is not finite: {flat}")
+        self.t, self._seed = 0, seed
+        try:
+            obs, _ = self.env.reset(seed=seed)
+            flat = np.asarray(obs).ravel()
+        except Exception as error:
+            raise self._raised(error) from error
+        if not _held(flat):
+            raise NotFinite(f"{self._where()} gave an observation that is not finite: {flat}", self._details(obs=flat))
         return flat
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
         """One step: flat observation, reward, terminated, truncated."""
         env_action = self._to_env(action)
-        obs, reward, terminated, truncated, _ = self._step(env_action)
-        self._t += 1
-        flat = np.asarray(obs).ravel()
-        reward = float(reward)
+        self.t += 1
+        try:
+            obs, reward, terminated, truncated, _ = self._step(env_action)
+            flat = np.asarray(obs).ravel()
+            reward = float(reward)
+        except Exception as error:
+            raise self._raised(error, action=env_action) from error
         # The product with itself is infinite or NaN if any entry is: a tenth of the price of looking at each.
-        if not (isfinite(reward) and isfinite(flat.dot(flat))):
+        if not (-LARGEST <= reward <= LARGEST and float(flat.dot(flat)) < LARGEST_SQUARE):
             self._refuse(flat, reward, env_action)
-        if self._limit is not None and self._t >= self._limit:
+        if self._limit is not None and self.t >= self._limit:
             truncated = True
         return flat, reward, bool(terminated), bool(truncated)
 
@@ -52,14 +62,46 @@ class Environment:
 
     def _refuse(self, obs: np.ndarray, reward: float, action: Any) -> None:
         for field, value in (("reward", np.asarray(reward)), ("observation", obs)):
-            if not np.isfinite(value).all():
-                raise EnvironmentFault(
-                    f"{self.name}: step {self._t} of the episode gave a {field} that is not finite "
-                    f"({value}) after action {action}; mend the environment or end the episode there"
+            if not _held(value):
+                raise NotFinite(
+                    f"{self._where()} gave a {field} that is not finite ({value}) after action {action}; mend the "
+                    "environment, or end the episode there with --on-nan truncate",
+                    self._details(obs=obs, reward=reward, action=action) | {"field": field},
                 )
+
+    def _raised(self, error: Exception, **values: Any) -> EnvironmentFault:
+        """The environment's own exception, with the line of code that it came from."""
+        trace = traceback.extract_tb(error.__traceback__)
+        line = f"{trace[-1].filename}, line {trace[-1].lineno}"
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        details = self._details(**values) | {"traceback": traceback.format_exception(error)}
+        return EnvironmentFault(f"{self._where()} raised {text} ({line})", details)
+
+    def _where(self) -> str:
+        return describe_call(self.name, self._seed, self.t)
+
+    def _details(self, **values: Any) -> dict[str, Any]:
+        plain = {name: np.asarray(value).astype(str).tolist() for name, value in values.items()}
+        return {"environment": self.name, "seed": self._seed, "step": self.t, **plain}
+
+
+def describe_call(name: str, seed: int, step: int) -> str:
+    """Which call of an environment it was; step 0 is the reset."""
+    call = f"step {step} of the episode with seed {seed}" if step else f"reset(seed={seed})"
+    return f"{name}: {call}"
+
+
+def _held(values: np.ndarray) -> bool:
+    """Can a float32 hold every value?"""
+    return bool((np.abs(values) <= LARGEST).all())
+
+
+def label_of(source: EnvSource, index: int) -> str:
+    """What environment number ``index`` of a run is called in messages."""
+    label = source if isinstance(source, str) else getattr(source, "__name__", type(source).__name__)
+    return f"{label} (environment {index})"
 
 
 def open_environment(source: EnvSource, index: int) -> Environment:
     """Environment number ``index`` of a run, made from its source."""
-    label = source if isinstance(source, str) else getattr(source, "__name__", type(source).__name__)
-    return Environment(make(source), f"{label} (environment {index})")
+    return Environment(make(source), label_of(source, index))

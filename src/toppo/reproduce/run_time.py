@@ -3,7 +3,7 @@
 import statistics
 from typing import NamedTuple
 
-from toppo.collect.pool import LocalPool
+from toppo.collect.pool import open_pool
 from toppo.presets import spec_for
 from toppo.runs import setup_for
 from toppo.setup import initial_state, plan
@@ -32,7 +32,7 @@ def measure_run_times(algos: list[str], env: str, iterations: int, seed: int = 0
 def _measure(algo: str, env: str, iterations: int, seed: int) -> RunTime:
     spec = spec_for(env, algo, 10**9, seed)
     setup = setup_for(spec, env)
-    pool = LocalPool(plan(setup), env)
+    pool = open_pool(plan(setup), env, 0)
     laps: list[dict[str, float]] = []
     compiling = 8  # by then every number of batches has been met
     for i, iteration in enumerate(train(setup, initial_state(setup), pool)):

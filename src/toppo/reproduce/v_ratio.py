@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from toppo.collect.act import Actor, mlp_actor, noise_for
-from toppo.collect.pool import LocalPool
+from toppo.collect.pool import open_pool
 from toppo.envs import Environment, open_environment
 from toppo.nets import acting_weights
 from toppo.presets import spec_for
@@ -48,7 +48,7 @@ def measure_during_training(
     spec = spec_for(env, algo, steps, seed)
     setup = setup_for(spec, env)
     world = open_environment(env, 0)
-    pool = LocalPool(plan(setup), env)
+    pool = open_pool(plan(setup), env, 0)
     state = initial_state(setup)
     policies: dict[int, Any] = {0: state.learner.params.policy}
     started: dict[int, int] = {}

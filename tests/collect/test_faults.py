@@ -1,0 +1,203 @@
+"""Environments that raise, hang, crash and give NaN, in this process and in real worker processes."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import probes
+from tests.collect.test_pool import alive, fill_weights, plan_for
+from toppo.collect.episodes import advance, no_episode
+from toppo.collect.faults import Tolerance, tolerance
+from toppo.collect.pool import open_pool
+from toppo.errors import EnvironmentFault, NotFinite, ToppoError
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc on this system")
+ENVS, STEPS, BATCHES = 2, 20, 2
+PATIENT = Tolerance(on_nan="truncate", env_timeout=2.0, env_restarts=1000)
+
+
+def left_behind():
+    """Child processes and open pipes."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    links = [os.path.realpath(p) for p in Path("/proc/self/fd").iterdir()]
+    return sorted(children), sum("pipe:" in link for link in links)
+
+
+def collect(workers, tolerance=PATIENT, batches=BATCHES, after=(0, ())):
+    """Bytes of the batches, all notices, the episodes that ended and those that are open; ``after``: a resumed run."""
+    before, source = left_behind(), probes.failing
+    plan = plan_for(source, ENVS, STEPS)
+    pool = open_pool(plan, source, workers, tolerance)
+    first, episodes = after
+    data, notices, ended = [], [], []
+    try:
+        fill_weights(pool.buffers)
+        if first:
+            assert all(pool.restore(episodes))
+        else:
+            episodes = (no_episode(plan),) * ENVS
+        for batch in range(first, first + batches):
+            pool.start(batch, episodes)
+            notices += pool.finish()
+            data.append([x.tobytes() for x in pool.buffers[:6]])
+            episodes, finished = advance(episodes, pool.buffers, False)
+            ended += [(batch, f.t, f.env, f.rewards.tolist()) for f in finished]
+    finally:
+        pool.close()
+        assert left_behind() == before
+    return data, notices, ended, episodes
+
+
+@pytest.fixture
+def fault(monkeypatch):
+    def choose(how, mark=""):
+        monkeypatch.setenv("FAULT", how)
+        monkeypatch.setenv("MARK", str(mark))
+
+    return choose
+
+
+KINDS = [("raise", 0), ("raise", 2), ("hang", 1), ("SIGSEGV", 1), ("SIGKILL", 2)]
+
+
+@pytest.mark.parametrize(("how", "workers"), KINDS)
+def test_a_fault_of_the_moment_leaves_no_trace_in_the_numbers(tmp_path, fault, how, workers):
+    fault("nothing")
+    expected = collect(0)
+    fault(how, tmp_path / "mark")
+    data, notices, ended, _ = collect(workers)
+    assert (tmp_path / "mark").exists()
+    assert (data, ended) == (expected[0], expected[2])
+    assert [n.exact for n in notices] == [True]
+    assert "the environment was replaced and the batch collected again" in notices[0].sentence
+
+
+@pytest.fixture(scope="module")
+def cut():
+    """What an environment that always fails there leaves behind: each episode is ended before its bad step."""
+    os.environ["FAULT"], os.environ["MARK"] = "nan", ""
+    return collect(0)
+
+
+@pytest.mark.parametrize(("how", "workers"), [("raise", 0), ("raise", 2), ("SIGSEGV", 1), ("nan", 2)])
+def test_every_kind_of_lasting_fault_ends_in_the_same_data(fault, cut, how, workers):
+    fault(how)
+    data, notices, ended, _ = collect(workers)
+    assert (data, ended) == (cut[0], cut[2])
+    ends = [(n.env, n.row) for n in notices if not n.exact]
+    assert sorted(ends) == sorted((n.env, n.row) for n in cut[1])
+    assert all("the episode was ended before it" in n.sentence for n in notices if not n.exact)
+
+
+def test_an_episode_is_ended_before_its_bad_step(fault, cut):
+    fault("nothing")
+    whole = collect(0)
+    assert len(cut[1]) >= 2
+    lengths = [len(rewards) for *_, rewards in cut[2]]
+    assert lengths.count(2) >= len(cut[1])  # the step that failed was the third
+    assert max(lengths) == 13  # the others are left alone
+    assert np.isfinite(np.frombuffer(cut[0][-1][3])).all()
+    same = [a == b for a, b in zip(cut[2], whole[2], strict=False)]
+    assert same[0] or cut[1][0].row < 13
+
+
+def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
+    fault("nan")
+    further = collect(0, after=(BATCHES, cut[3]))
+    plan = plan_for(probes.failing, ENVS, STEPS)
+    pool, episodes = open_pool(plan, probes.failing, 2, PATIENT), (no_episode(plan),) * ENVS
+    try:
+        fill_weights(pool.buffers)
+        for batch in range(2 * BATCHES):
+            pool.start(batch, episodes)
+            pool.finish()
+            episodes, _ = advance(episodes, pool.buffers, False)
+        assert [x.tobytes() for x in pool.buffers[:6]] == further[0][-1]
+        assert [e.started for e in episodes] == [e.started for e in further[3]]
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("how", ["raise", "reset-raise", "nan", "reset-SIGSEGV", "hang"])
+def test_without_tolerance_the_fault_is_named(fault, how, workers):
+    if not workers and how in ("reset-SIGSEGV", "hang"):
+        return  # it would be this process
+    fault(how)
+    kind = NotFinite if how == "nan" else EnvironmentFault
+    with pytest.raises(kind) as raised:
+        collect(workers, Tolerance(env_timeout=2.0))
+    sentence = str(raised.value)
+    call = r"reset(seed=" if how.startswith("reset") else "step 3 of the episode with seed "
+    assert sentence.startswith("failing (environment ")
+    assert call in sentence
+    assert "\n" not in sentence
+    words = {
+        "raise": f"raised ZeroDivisionError: a bug in two lines ({probes.__file__}, line ",
+        "nan": "gave a reward that is not finite (nan) after action [",
+        "SIGSEGV": "was killed by SIGSEGV",
+        "hang": "did not return within 2 s (--env-timeout)",
+    }
+    assert words[how.removeprefix("reset-")] in sentence
+
+
+def test_the_allowance_of_an_environment_is_used_up(fault):
+    fault("raise")
+    with pytest.raises(EnvironmentFault, match="raised ZeroDivisionError"):
+        collect(0, Tolerance(env_restarts=1), batches=10)
+
+
+def test_an_environment_that_always_fails_is_not_asked_for_ever(fault, monkeypatch):
+    fault("nan")
+    monkeypatch.setattr(probes.Failing, "act", lambda self, action: (self.place, float("nan"), False, False))
+    with pytest.raises(NotFinite):
+        collect(0)
+
+
+def test_an_object_cannot_be_replaced(fault):
+    fault("raise")
+    env = probes.failing()
+    plan = plan_for(probes.failing, 1, STEPS * BATCHES)
+    pool = open_pool(plan, env, 2, PATIENT)
+    fill_weights(pool.buffers)
+    pool.start(0, (no_episode(plan),))
+    with pytest.raises(EnvironmentFault, match="ZeroDivisionError"):
+        pool.finish()
+
+
+def test_a_worker_that_is_killed_between_batches_is_replaced(fault):
+    fault("nothing")
+    expected = collect(0)
+    plan = plan_for(probes.failing, ENVS, STEPS)
+    pool, episodes = open_pool(plan, probes.failing, 1, PATIENT), (no_episode(plan),) * ENVS
+    try:
+        fill_weights(pool.buffers)
+        for batch in range(BATCHES):
+            (pid,) = pool.pids()
+            os.kill(pid, 9)
+            while alive(pid):
+                pass
+            pool.start(batch, episodes)
+            (notice,) = pool.finish()
+            assert "was killed by SIGKILL between two calls" in notice.sentence
+            assert notice.exact
+            assert [x.tobytes() for x in pool.buffers[:6]] == expected[0][batch]
+            episodes, _ = advance(episodes, pool.buffers, False)
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (("zero", 60.0, 0), "on_nan is 'zero', but must be one of raise, truncate"),
+        (("raise", 0.0, 0), "env_timeout is 0.0, but must be above 0"),
+        (("raise", float("nan"), 0), "env_timeout is nan"),
+        (("raise", 60.0, -1), "env_restarts is -1, but must be 0 or more"),
+    ],
+)
+def test_settings_are_checked(values, sentence):
+    with pytest.raises(ToppoError, match=sentence):
+        tolerance(*values)
