@@ -13,6 +13,7 @@ from toppo import __version__
 from toppo.algos import REGISTRY
 from toppo.cli import COMMANDS, main
 from toppo.presets import defaults
+from toppo.streams import Purpose, seed_for
 from toppo.types import help_texts
 
 SMALL = ["--n", "96", "--noop-steps", "96", "--hidden", "8", "--epochs", "2", "--minibatches", "4", "--workers", "0"]
@@ -89,7 +90,17 @@ def test_every_setting_is_a_flag_with_its_text_and_default(capsys, algo):
             default = " ".join(map(str, value)) if isinstance(value, tuple) else value
             assert f"{line} (default: {default})" in flat, name
             assert bool(re.search(rf"--no-{name}\b(?!-)", text)) == (type(field.default) is bool), name
-    for name in ("steps", "seed", "out", "workers", "checkpoint-every", "tensorboard"):
+    for name in (
+        "steps",
+        "seed",
+        "out",
+        "workers",
+        "checkpoint-every",
+        "tensorboard",
+        "on-nan",
+        "env-timeout",
+        "env-restarts",
+    ):
         assert f"--{name}" in text
 
 
@@ -175,11 +186,18 @@ def test_a_run_that_is_not_there(capsys, empty_folder, command, sentence):
 def test_an_environment_that_gives_nan_stops_the_run_with_a_sentence(capsys, empty_folder):
     code, errors = refused(capsys, "train", "ProbeNaN-v0", *SMALL, "--out", "run", "--no-tensorboard")
     assert code == 65
-    sentence = "ProbeNaN-v0 (environment 0): step 4 of the episode gave a reward that is not finite (nan)"
+    seed = seed_for(0, Purpose.EPISODE, 0, 0)
+    sentence = (
+        f"ProbeNaN-v0 (environment 0): step 4 of the episode with seed {seed} gave a reward that is not finite (nan)"
+    )
     assert errors.startswith(f"toppo: {sentence}")
     status = json.loads((empty_folder / "run" / "status.json").read_text())
     assert status["state"] == "failed"
     assert status["message"].startswith(sentence)
+    fault = json.loads((empty_folder / "run" / "fault.json").read_text())
+    known = ("environment", "seed", "step", "field", "reward")
+    assert [fault[name] for name in known] == ["ProbeNaN-v0 (environment 0)", seed, 4, "reward", "nan"]
+    assert fault["fault"] == status["message"]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from toppo.interrupt import Interrupted
 from toppo.presets import PAPER_TASKS, defaults
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import Options
-from toppo.screen import Screen
+from toppo.screen import Screen, Terminal
 from toppo.spec import Spec, algorithm, from_json
 from toppo.types import Common, help_texts
 from toppo.video import record
@@ -277,7 +277,7 @@ def _options(given: Any, spec: Spec) -> Options:
 
 def _watch(spec: Spec, root: Path, go: Any) -> None:
     """Run with a live view, and say at the end where the run is, what it reached and what to type next."""
-    console = Console()
+    console = Terminal()
     title = f"{algorithm(spec.algo).title} on {spec.env}, seed {spec.seed}"
     if not console.is_terminal:
         console.print(f"{escape(title)}: {spec.steps:,} steps into {root}", highlight=False, soft_wrap=True)

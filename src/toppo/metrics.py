@@ -79,7 +79,8 @@ def refuse_nan(metrics: Metrics, iteration: int) -> None:
     for name, value in metrics.items():
         if not np.isfinite(value).all():
             raise LearnerFault(
-                f"iteration {iteration}: {name} is {value}; lower --lr or look at the rewards of the environment"
+                f"iteration {iteration}: {name} is {value}; lower --lr or look at the rewards of the environment",
+                {"iteration": iteration, "field": name},
             )
 
 

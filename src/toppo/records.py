@@ -10,7 +10,6 @@ from toppo.rundir.scalars import Scalars
 from toppo.train import Iteration
 
 MOST_FAULTS = 1000  # in the file; an environment that fails at every step must not fill the disk
-MOST_WARNINGS = 3  # on the screen
 Offsets = dict[str, int]
 
 
@@ -24,7 +23,8 @@ class Records:
         if offsets is None:
             for path in (*paths.values(), layout.faults):
                 path.unlink(missing_ok=True)
-        self.layout, self._faults, self._count = layout, None, 0
+        self.layout, self._count = layout, 0
+        self._faults: JsonLines | None = None
         self._files = {name: JsonLines(path, offsets[name] if offsets else None) for name, path in paths.items()}
         self._scalars = Scalars(layout.tensorboard, steps) if tensorboard else None
 
@@ -45,10 +45,6 @@ class Records:
     def _survived(self, notice: Notice, steps: int) -> None:
         """The history of faults is not cut back when a run is resumed: it tells of processes, not of the run."""
         self._count += 1
-        if self._count <= MOST_WARNINGS:
-            print(f"warning: {notice.sentence}", flush=True)
-        if self._count == MOST_WARNINGS + 1:
-            print(f"warning: there are more faults; see {self.layout.faults}", flush=True)
         if self._faults is None:
             size = self.layout.faults.stat().st_size if self.layout.faults.is_file() else None
             self._faults = JsonLines(self.layout.faults, size)
@@ -69,4 +65,5 @@ class Records:
         for file in [*self._files.values(), *([self._faults] if self._faults else [])]:
             file.close()
         if self._scalars:
-            self._scalars.close()
+            with suppress(OSError):
+                self._scalars.close()

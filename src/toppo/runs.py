@@ -1,8 +1,8 @@
 """One run: joins the training loop and the run directory.  Start, resume, load, evaluate."""
 
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,13 +13,12 @@ from toppo.device import prepare
 from toppo.envs import EnvSource, describe, make
 from toppo.envs.make import is_registered
 from toppo.envs.spaces import spaces_to_json
-from toppo.errors import CANNOT_CREATE, NO_INPUT, ToppoError
+from toppo.errors import CANNOT_CREATE, IO_ERROR, NO_INPUT, Fault, ToppoError
 from toppo.interrupt import Interrupted, StopRequest, stop_request
+from toppo.records import Records
 from toppo.rundir.checkpoint import Checkpoint, CheckpointError, add_checkpoint, newest_checkpoint
 from toppo.rundir.layout import Layout, read_json, write_json
 from toppo.rundir.lock import exclusive
-from toppo.rundir.log import JsonLines
-from toppo.rundir.scalars import Scalars
 from toppo.rundir.versions import differences, versions
 from toppo.setup import Setup, check, initial_state, plan
 from toppo.snapshot import state_from_arrays, state_to_arrays
@@ -85,8 +84,9 @@ def start(spec: Spec, source: EnvSource, root: Path, options: Options, observe: 
         raise ToppoError(f"{root} cannot be created: {error.strerror}", CANNOT_CREATE) from error
     layout = Layout(root)
     with exclusive(layout.lock):
-        write_json(layout.versions, {"schema": STATUS_SCHEMA, **versions()})
-        write_json(layout.spec, to_json(spec))
+        with writing(root):
+            write_json(layout.versions, {"schema": STATUS_SCHEMA, **versions()})
+            write_json(layout.spec, to_json(spec))
         return _train(spec, setup, source, layout, None, options, observe)
 
 
@@ -116,6 +116,19 @@ def resume(
         return _train(spec, setup, source, layout, checkpoint, options, observe)
 
 
+@contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """What the system refuses to write ends the run in a sentence; what was saved before is whole."""
+    try:
+        yield
+    except OSError as error:
+        raise ToppoError(
+            f"{root} cannot be written ({error.strerror}); its last checkpoint is whole: mend that, then go on with "
+            f"`toppo resume {root}`",
+            IO_ERROR,
+        ) from error
+
+
 def load(root: Path) -> tuple[Spec, Checkpoint]:
     """The spec and the newest checkpoint of a run."""
     layout = Layout(root)
@@ -131,37 +144,6 @@ def source_of(spec: Spec) -> str:
             "if you trust it, name it yourself with --env"
         )
     return spec.env
-
-
-class _Logs:
-    """The open logs of a run."""
-
-    def __init__(self, layout: Layout, offsets: dict[str, int] | None, steps: int, tensorboard: bool) -> None:
-        paths = {"metrics": layout.metrics, "episodes": layout.episodes, "timing": layout.timing}
-        if offsets is None:
-            for path in paths.values():
-                path.unlink(missing_ok=True)
-        self.files = {name: JsonLines(path, offsets[name] if offsets else None) for name, path in paths.items()}
-        self.scalars = Scalars(layout.tensorboard, steps) if tensorboard else None
-
-    def write(self, iteration: Iteration, fps: float) -> None:
-        self.files["metrics"].append(iteration.metrics)
-        for e in iteration.episodes:
-            self.files["episodes"].append({"step": e.step, "env": e.env, "return": e.ret, "length": e.length})
-        seconds = {f"time/{name}": round(s, 6) for name, s in iteration.seconds.items()}
-        timing = {"time/total_timesteps": iteration.state.steps, "time/fps": round(fps, 1), **seconds}
-        self.files["timing"].append(timing)
-        if self.scalars:
-            self.scalars.add({**iteration.metrics, **timing}, iteration.state.steps)
-
-    def offsets(self) -> dict[str, int]:
-        return {name: file.offset() for name, file in self.files.items()}
-
-    def close(self) -> None:
-        for file in self.files.values():
-            file.close()
-        if self.scalars:
-            self.scalars.close()
 
 
 def _train(
@@ -182,15 +164,20 @@ def _train(
         offsets, exact = _offsets(facts.get("offsets")), facts.get("exact") is True
     with (
         closing(open_pool(plan(setup), source, options.workers, options.tolerance)) as pool,
-        closing(_Logs(layout, offsets, state.steps, options.tensorboard)) as logs,
+        closing(_open_records(layout, offsets, state.steps, options.tensorboard)) as records,
     ):
         replayed = pool.restore(state.episodes) if checkpoint else []
         if not all(replayed):
             exact, state = False, state._replace(episodes=after_replay(state.episodes, replayed))
             print("warning: an environment did not replay to where it was: resumed, not bit-exact", flush=True)
         with stop_request() as request:
-            job = _Job(spec, layout, options, logs, exact, request)
+            job = _Job(spec, layout, options, records, exact, request)
             return job.run(setup, state, pool, observe)
+
+
+def _open_records(layout: Layout, offsets: dict[str, int] | None, steps: int, tensorboard: bool) -> Records:
+    with writing(layout.root):
+        return Records(layout, offsets, steps, tensorboard)
 
 
 def _offsets(data: Any) -> dict[str, int]:
@@ -205,9 +192,9 @@ class _Job:
     """The life of a run in this process."""
 
     def __init__(
-        self, spec: Spec, layout: Layout, options: Options, logs: _Logs, exact: bool, request: StopRequest
+        self, spec: Spec, layout: Layout, options: Options, records: Records, exact: bool, request: StopRequest
     ) -> None:
-        self.spec, self.layout, self.options, self.logs = spec, layout, options, logs
+        self.spec, self.layout, self.options, self.records = spec, layout, options, records
         self.exact, self.request = exact, request
 
     def run(self, setup: Setup, state: State, pool: Any, observe: Observer) -> State:
@@ -217,7 +204,9 @@ class _Job:
             for iteration in train(setup, state, pool):
                 state = iteration.state
                 seconds = time.perf_counter() - began
-                self.logs.write(iteration, (state.steps - first) / seconds)
+                with writing(self.layout.root):
+                    self.records.write(iteration, (state.steps - first) / seconds)
+                self.exact = self.exact and all(fault.exact for fault in iteration.faults)
                 observe(Progress(self.spec, iteration, seconds, first))
                 last = state.steps >= setup.steps
                 due = state.steps // self.options.checkpoint_every > saved // self.options.checkpoint_every
@@ -227,10 +216,13 @@ class _Job:
                 if self.request.signal is not None and not last:
                     self._status("stopped", state.steps)
                     raise Interrupted(self.request.signal)
+            self._status("finished", state.steps)
         except ToppoError as error:
-            self._status("failed", state.steps, str(error))
+            with suppress(ToppoError):  # the disk may be what failed
+                self._status("failed", state.steps, str(error))
+            if isinstance(error, Fault):
+                self.records.fatal(error)
             raise
-        self._status("finished", state.steps)
         return state
 
     def _save(self, setup: Setup, state: State) -> None:
@@ -239,13 +231,12 @@ class _Job:
             "spec": to_json(self.spec),
             "spaces": spaces_to_json(setup.spaces),
             "state": counters,
-            "offsets": self.logs.offsets(),
             "exact": self.exact,
         }
-        add_checkpoint(self.layout.checkpoints, state.steps, arrays, facts)
+        with writing(self.layout.root):
+            add_checkpoint(self.layout.checkpoints, state.steps, arrays, {**facts, "offsets": self.records.offsets()})
 
     def _status(self, state: str, steps: int, message: str = "") -> None:
-        write_json(
-            self.layout.status,
-            {"schema": STATUS_SCHEMA, "state": state, "steps": steps, "exact": self.exact, "message": message},
-        )
+        told = {"schema": STATUS_SCHEMA, "state": state, "steps": steps, "exact": self.exact, "message": message}
+        with writing(self.layout.root):
+            write_json(self.layout.status, told)

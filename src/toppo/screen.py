@@ -1,5 +1,7 @@
 """What a person sees while a run goes on: a live panel on a terminal, a plain line now and then elsewhere."""
 
+import os
+import sys
 import time
 from collections import deque
 from types import TracebackType
@@ -17,6 +19,15 @@ from toppo.runs import Progress
 
 BARS = "▁▂▃▄▅▆▇█"
 SECONDS_BETWEEN_LINES = 10.0
+MOST_WARNINGS = 3  # about environments that failed
+
+
+class Terminal(Console):
+    """A console that falls silent when nobody reads it any more, instead of ending the run."""
+
+    def on_broken_pipe(self) -> None:
+        """The other end of the pipe is closed."""
+        mute()
 
 
 class Screen:
@@ -29,6 +40,7 @@ class Screen:
         self.history: list[float] = []
         self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
         self._last_line = 0.0
+        self._warnings = 0
 
     def __enter__(self) -> Self:
         """Open the live view."""
@@ -45,7 +57,17 @@ class Screen:
             self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
-        """Show an iteration."""
+        """Show an iteration; a run goes on when nobody looks at it any more."""
+        try:
+            self._show(progress)
+        except OSError:  # the terminal has gone
+            mute()
+
+    def _show(self, progress: Progress) -> None:
+        for fault in progress.iteration.faults[: MOST_WARNINGS - self._warnings]:
+            self._warnings += 1
+            last = " (further faults stand in faults.jsonl)" if self._warnings == MOST_WARNINGS else ""
+            self.console.print(f"warning: {escape(fault.sentence)}{last}", highlight=False, soft_wrap=True)
         returns = [e.ret for e in progress.iteration.episodes]
         self.recent.extend(returns)
         if returns:
@@ -85,6 +107,13 @@ class Screen:
 
     def _mean(self) -> str:
         return f"{sum(self.recent) / len(self.recent):,.1f}" if self.recent else "-"
+
+
+def mute() -> None:
+    """Send what this process still says to nobody."""
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nobody, sys.stdout.fileno())
+    os.close(nobody)
 
 
 def speed(progress: Progress) -> float:

