@@ -143,7 +143,7 @@ def report() -> None:
     import numpy as np
 
     from toppo.report.figures import COLOURS, figure, save
-    from toppo.report.statistics import Estimate, bootstrap, difference, iqm, mean
+    from toppo.report.statistics import Estimate, bootstrap, difference, iqm, mean, pooled
 
     def show(e: Estimate, runs: int) -> str:
         # An interval from fewer than five runs would only look like one.
@@ -179,8 +179,12 @@ def report() -> None:
             pairs = np.array([final_and_area(c, STEPS) for c in curves])
             tests = np.array([np.mean(c["test_returns"]) for c in curves])
             scores[algo] = pairs
-            cellsof = [bootstrap(pairs[:, 0], mean), bootstrap(pairs[:, 0], iqm), bootstrap(pairs[:, 1], mean)]
-            cellsof += [bootstrap(pairs[:, 1], iqm), bootstrap(tests, mean)]
+            cellsof = [
+                bootstrap([pairs[:, 0]], pooled(mean)),
+                bootstrap([pairs[:, 0]], pooled(iqm)),
+                bootstrap([pairs[:, 1]], pooled(mean)),
+            ]
+            cellsof += [bootstrap([pairs[:, 1]], pooled(iqm)), bootstrap([tests], pooled(mean))]
             text.append(
                 f"| {env} | {algo} | {len(curves)} | " + " | ".join(show(e, len(curves)) for e in cellsof) + " |"
             )
@@ -195,7 +199,7 @@ def report() -> None:
                 label=f"{algo} ({len(rows)} runs)",
             )
         if len(scores) == 2:
-            differences = [difference(scores["toppo"][:, i], scores["ppo"][:, i]) for i in (0, 1)]
+            differences = [bootstrap([scores["toppo"][:, i], scores["ppo"][:, i]], difference) for i in (0, 1)]
             gaps.append((env, *differences, min(map(len, scores.values()))))
         axis.set_title(env, fontsize=10)
         axis.set_xlabel("environment steps", fontsize=9)
@@ -219,11 +223,11 @@ def report() -> None:
         for name, v in values.items():
             text.append(
                 f"| {env} | {name} | {len(v)} | "
-                + " | ".join(show(bootstrap(v[:, i], mean), len(v)) for i in (0, 1))
+                + " | ".join(show(bootstrap([v[:, i]], pooled(mean)), len(v)) for i in (0, 1))
                 + " |"
             )
         if len(values) == 2:
-            both = [difference(values["reset"][:, i], values["continue"][:, i]) for i in (0, 1)]
+            both = [bootstrap([values["reset"][:, i], values["continue"][:, i]], difference) for i in (0, 1)]
             least = min(map(len, values.values()))
             text.append(f"| {env} | reset minus continue | | {show(both[0], least)} | {show(both[1], least)} |")
     (RESULTS / "README.md").write_text("\n".join(text) + "\n")

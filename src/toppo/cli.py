@@ -50,9 +50,23 @@ def list_all(arguments: list[str]) -> None:
     list_all(arguments)
 
 
+def study(arguments: list[str]) -> None:
+    """Carry out a grid of runs."""
+    from toppo.study_commands import study
+
+    study(arguments)
+
+
+def report(arguments: list[str]) -> None:
+    """Write a page about runs."""
+    from toppo.study_commands import report
+
+    report(arguments)
+
+
 def reproduce(arguments: list[str]) -> None:
     """Make a figure of the paper."""
-    from toppo.commands import reproduce
+    from toppo.study_commands import reproduce
 
     reproduce(arguments)
 
@@ -70,6 +84,8 @@ COMMANDS = {
     "evaluate": Command("play a trained policy, and film it", evaluate),
     "plot": Command("draw the learning curves of one or more runs", plot),
     "list": Command("algorithms, environments and settings", list_all),
+    "study": Command("carry out a grid of runs: algorithms x environments x seeds", study),
+    "report": Command("one page about many runs: curves, statistics, run times", report),
     "reproduce": Command("make a figure of the paper, end to end", reproduce),
     "theory": Command("check the lemmas of the paper on finite problems", theory),
 }

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -66,6 +66,7 @@ RUN_FLAGS: list[Flag] = [
     ),
     ("env_timeout", flag(float, "Seconds that a step or reset in a worker process may take (inf: any time)."), 60.0),
     ("env_restarts", flag(int, "How often each environment that raises, hangs or crashes is replaced."), 0),
+    ("evaluate_every", flag(int, "Steps between tests of 10 episodes with the most likely action; 0 for none."), 0),
 ]
 
 
@@ -196,35 +197,15 @@ def list_all(arguments: list[str]) -> None:
     console.print(table)
     console.print(f"the paper's MuJoCo tasks: {', '.join(PAPER_TASKS)}", highlight=False)
     from toppo.reproduce.figures import FIGURES
+    from toppo.reproduce.study_figures import STUDY_FIGURES
+    from toppo.studies.paper import PAPER
 
-    for name, figure in FIGURES.items():
-        console.print(f"toppo reproduce {name}: {figure.text}", highlight=False)
+    texts = {f"reproduce {n}": f.text for n, f in STUDY_FIGURES.items()}
+    texts |= {f"reproduce {n}": f.text for n, f in FIGURES.items()}
+    texts |= {f"study {n}": s.text for n, s in PAPER.items()}
+    for name, text in texts.items():
+        console.print(f"toppo {name}: {text}", highlight=False)
     console.print("every setting of an algorithm: toppo train ENV --algo NAME --help", highlight=False)
-
-
-def reproduce(arguments: list[str]) -> None:
-    """Make a figure of the paper, end to end."""
-    from toppo.reproduce.figures import FIGURES
-
-    given = parse(
-        "reproduce",
-        "Make a figure of the paper, end to end.",
-        [
-            ("figure", positional(str, "FIGURE", f"One of {', '.join(FIGURES)}.")),
-            (
-                "scale",
-                flag(Literal["quick", "paper"], "quick is a rehearsal of minutes; paper is the paper's budget."),
-                "quick",
-            ),
-            ("out", flag(Path | None, "Directory for the data and the picture (default: runs/FIGURE)."), None),
-        ],
-        arguments,
-    )
-    if given.figure not in FIGURES:
-        raise ToppoError(f"{given.figure!r} is not a figure: choose one of {', '.join(FIGURES)}")
-    out = given.out or Path("runs") / given.figure
-    FIGURES[given.figure].make(given.scale, out, print)
-    print(f"wrote {out / given.figure}.png and its data")
 
 
 def theory(arguments: list[str]) -> None:
@@ -266,13 +247,13 @@ def _pick(kind: type, given: Any) -> Any:
 
 
 def _options(given: Any, spec: Spec) -> Options:
-    for name in ("workers", "checkpoint_every"):
-        value, least = getattr(given, name), 0 if name == "workers" else 1
+    for name, least in (("workers", 0), ("checkpoint_every", 1), ("evaluate_every", 0)):
+        value = getattr(given, name)
         if value is not None and value < least:
             raise ToppoError(f"{name} is {value}, but must be at least {least}")
     workers = agent.default_workers(spec) if given.workers is None else given.workers
     bears = tolerance(given.on_nan, given.env_timeout, given.env_restarts)
-    return Options(workers, given.checkpoint_every, given.tensorboard, bears)
+    return Options(workers, given.checkpoint_every, given.tensorboard, bears, given.evaluate_every)
 
 
 def _watch(spec: Spec, root: Path, go: Any) -> None:

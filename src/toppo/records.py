@@ -16,16 +16,18 @@ Offsets = dict[str, int]
 class Records:
     """The open logs of a run."""
 
-    def __init__(self, layout: Layout, offsets: Offsets | None, steps: int, tensorboard: bool) -> None:
+    def __init__(self, layout: Layout, offsets: Offsets | None, steps: int, tensorboard: bool, tests: bool) -> None:
         """Open new logs, or old ones cut back to where a checkpoint was taken."""
         paths = {"metrics": layout.metrics, "episodes": layout.episodes, "timing": layout.timing}
+        if tests or (offsets and "evaluations" in offsets):
+            paths["evaluations"] = layout.evaluations
         layout.fault.unlink(missing_ok=True)
         if offsets is None:
             for path in (*paths.values(), layout.faults):
                 path.unlink(missing_ok=True)
         self.layout, self._count = layout, 0
         self._faults: JsonLines | None = None
-        self._files = {name: JsonLines(path, offsets[name] if offsets else None) for name, path in paths.items()}
+        self._files = {name: JsonLines(path, offsets.get(name) if offsets else None) for name, path in paths.items()}
         self._scalars = Scalars(layout.tensorboard, steps) if tensorboard else None
 
     def write(self, iteration: Iteration, fps: float) -> None:
@@ -41,6 +43,14 @@ class Records:
         self._files["timing"].append(timing)
         if self._scalars:
             self._scalars.add({**iteration.metrics, **timing}, steps)
+
+    def write_tests(self, steps: int, results: list[tuple[float, int]]) -> None:
+        """Write the returns of test episodes."""
+        returns = [ret for ret, _ in results]
+        row = {"step": steps, "return": sum(returns) / len(returns), "returns": returns}
+        self._files["evaluations"].append(row)
+        if self._scalars:
+            self._scalars.add({"eval/mean_reward": row["return"]}, steps)
 
     def _survived(self, notice: Notice, steps: int) -> None:
         """The history of faults is not cut back when a run is resumed: it tells of processes, not of the run."""

@@ -10,10 +10,11 @@ from toppo.collect.episodes import after_replay
 from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
 from toppo.device import prepare
-from toppo.envs import EnvSource, describe, make
+from toppo.envs import EnvSource, describe, make, open_environment
 from toppo.envs.make import is_registered
 from toppo.envs.spaces import spaces_to_json
 from toppo.errors import CANNOT_CREATE, IO_ERROR, NO_INPUT, Fault, ToppoError
+from toppo.evaluate import play, policy_of
 from toppo.interrupt import Interrupted, StopRequest, stop_request
 from toppo.records import Records
 from toppo.rundir.checkpoint import Checkpoint, CheckpointError, add_checkpoint, newest_checkpoint
@@ -27,6 +28,7 @@ from toppo.train import Iteration, train
 from toppo.types import State
 
 STATUS_SCHEMA = 1
+TEST_EPISODES = 10  # the paper's
 # What a process that was killed before it wrote the spec leaves: there is nothing to resume, so a new run may begin.
 BEFORE_THE_SPEC = {".lock", ".holder.json", "versions.json", ".versions.json.tmp", ".spec.json.tmp"}
 
@@ -38,6 +40,7 @@ class Options(NamedTuple):
     checkpoint_every: int = 50_000  # steps
     tensorboard: bool = True
     tolerance: Tolerance = NO_TOLERANCE
+    evaluate_every: int = 0  # steps; 0 for never
 
 
 class Progress(NamedTuple):
@@ -164,26 +167,26 @@ def _train(
         offsets, exact = _offsets(facts.get("offsets")), facts.get("exact") is True
     with (
         closing(open_pool(plan(setup), source, options.workers, options.tolerance)) as pool,
-        closing(_open_records(layout, offsets, state.steps, options.tensorboard)) as records,
+        closing(_open_records(layout, offsets, state.steps, options)) as records,
     ):
         replayed = pool.restore(state.episodes) if checkpoint else []
         if not all(replayed):
             exact, state = False, state._replace(episodes=after_replay(state.episodes, replayed))
             print("warning: an environment did not replay to where it was: resumed, not bit-exact", flush=True)
         with stop_request() as request:
-            job = _Job(spec, layout, options, records, exact, request)
+            job = _Job(spec, source, layout, options, records, exact, request)
             return job.run(setup, state, pool, observe)
 
 
-def _open_records(layout: Layout, offsets: dict[str, int] | None, steps: int, tensorboard: bool) -> Records:
+def _open_records(layout: Layout, offsets: dict[str, int] | None, steps: int, options: Options) -> Records:
     with writing(layout.root):
-        return Records(layout, offsets, steps, tensorboard)
+        return Records(layout, offsets, steps, options.tensorboard, options.evaluate_every > 0)
 
 
 def _offsets(data: Any) -> dict[str, int]:
     """How long the logs were at a checkpoint, from a file that a stranger may have made."""
-    names = ("metrics", "episodes", "timing")
-    if not isinstance(data, dict) or any(type(data.get(name)) is not int or data[name] < 0 for name in names):
+    names = {"metrics", "episodes", "timing"}
+    if not isinstance(data, dict) or any(type(data.get(n)) is not int or data[n] < 0 for n in names | set(data)):
         raise CheckpointError("the checkpoint does not say how long the run's logs were")
     return data
 
@@ -192,9 +195,16 @@ class _Job:
     """The life of a run in this process."""
 
     def __init__(
-        self, spec: Spec, layout: Layout, options: Options, records: Records, exact: bool, request: StopRequest
+        self,
+        spec: Spec,
+        source: EnvSource,
+        layout: Layout,
+        options: Options,
+        records: Records,
+        exact: bool,
+        request: StopRequest,
     ) -> None:
-        self.spec, self.layout, self.options, self.records = spec, layout, options, records
+        self.spec, self.source, self.layout, self.options, self.records = spec, source, layout, options, records
         self.exact, self.request = exact, request
 
     def run(self, setup: Setup, state: State, pool: Any, observe: Observer) -> State:
@@ -202,7 +212,7 @@ class _Job:
         self._status("running", state.steps)
         try:
             for iteration in train(setup, state, pool):
-                state = iteration.state
+                before, state = state.steps, iteration.state
                 seconds = time.perf_counter() - began
                 with writing(self.layout.root):
                     self.records.write(iteration, (state.steps - first) / seconds)
@@ -210,6 +220,9 @@ class _Job:
                 observe(Progress(self.spec, iteration, seconds, first))
                 last = state.steps >= setup.steps
                 due = state.steps // self.options.checkpoint_every > saved // self.options.checkpoint_every
+                every = self.options.evaluate_every
+                if every and (last or state.steps // every > before // every):
+                    self._test(setup, state)
                 if last or due or self.request.signal is not None:
                     self._save(setup, state)
                     saved = state.steps
@@ -224,6 +237,15 @@ class _Job:
                 self.records.fatal(error)
             raise
         return state
+
+    def _test(self, setup: Setup, state: State) -> None:
+        """Episodes with the most likely action and the normaliser frozen, from the same starts every time."""
+        world = open_environment(self.source, 0)
+        results = play(policy_of(state, setup.spaces), world, TEST_EPISODES, self.spec.seed)
+        if world.env is not self.source:
+            world.close()
+        with writing(self.layout.root):
+            self.records.write_tests(state.steps, results)
 
     def _save(self, setup: Setup, state: State) -> None:
         arrays, counters = state_to_arrays(state)

@@ -1,5 +1,7 @@
 """Figures for people: labelled, readable, the same style everywhere."""
 
+import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,17 +9,32 @@ from typing import Any
 import numpy as np
 
 from toppo.errors import IO_ERROR, ToppoError
-from toppo.report.load import Curve, on_grid, run_curve
+from toppo.report.compare import Aggregate, Group, Scores, filled
+from toppo.report.load import run_from_directory
+from toppo.report.statistics import (
+    LEAST_FOR_INTERVAL,
+    LEAST_FOR_IQM,
+    band,
+    bootstrap,
+    iqm,
+    mean,
+    performance_profile,
+    pooled,
+)
 
 COLOURS = {
-    "toppo": "#0b6e99",
+    "toppo": "#0b7fb0",
     "ppo": "#d1603d",
     "geppo": "#6a994e",
-    "trpo": "#7b5ea7",
+    "trpo": "#8a6bbf",
     "otrpo": "#b08900",
-    "oppo": "#8d99ae",
+    "oppo": "#7f8ea3",
     "disc": "#bc4b8a",
 }
+MORE_COLOURS = ("#1b9e9e", "#e08214", "#5e81c4", "#c05a7a", "#8c9a2b", "#a0705a", "#6d6ab8", "#3f9b62")
+INK = "#1b1f24"  # on a page it becomes the colour of the text
+REHEARSAL = "rehearsal, no conclusion"
+BANDS = ("bootstrap", "std")
 
 
 def figure(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -> tuple[Any, Any]:
@@ -30,47 +47,171 @@ def figure(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -> 
     axes = sheet.subplots(rows, columns, squeeze=False)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
+        for part in axis.spines.values():
+            part.set_color(INK)
         axis.grid(alpha=0.25, linewidth=0.6)
-        axis.tick_params(labelsize=8)
+        axis.tick_params(labelsize=8, colors=INK)
     return sheet, axes
+
+
+def panels(count: int, width: float = 4.2, height: float = 3.1) -> tuple[Any, list[Any]]:
+    """A figure with so many axes, at most three in a row."""
+    columns = min(count, 3)
+    sheet, axes = figure(-(-count // columns), columns, width, height)
+    for axis in axes.flat[count:]:
+        axis.remove()
+    return sheet, list(axes.flat[:count])
 
 
 def save(sheet: Any, out: Path) -> None:
     """Write the figure; the ending of the name decides the format."""
+    import matplotlib
+
+    fixed = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}  # no clock in a picture
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        sheet.savefig(out, dpi=150)
+        with matplotlib.rc_context({"svg.hashsalt": "toppo"}):
+            sheet.savefig(out, dpi=150, metadata=fixed.get(out.suffix))
     except (OSError, ValueError) as error:
         raise ToppoError(f"{out} cannot be written: {error}", IO_ERROR) from error
 
 
-def learning_curves(runs: Sequence[Path], out: Path, points: int = 50) -> None:
-    """One panel per environment, one line per algorithm: every run thin, their mean thick."""
-    curves = [run_curve(root) for root in runs]
-    envs = sorted({c.env for c in curves})
-    sheet, axes = figure(1, len(envs), width=5.5 if len(envs) == 1 else 4.2)
-    for axis, env in zip(axes[0], envs, strict=True):
-        here = [c for c in curves if c.env == env]
-        for algo in sorted({c.algo for c in here}):
-            draw_group(axis, [c for c in here if c.algo == algo], points)
-        axis.set_title(env, fontsize=10)
-        axis.set_xlabel("environment steps", fontsize=9)
-        axis.legend(fontsize=8, frameon=False)
-    axes[0, 0].set_ylabel("return of training episodes", fontsize=9)
-    save(sheet, out)
+def svg(sheet: Any, name: str) -> str:
+    """The figure as an element of a page: text stays text, ink takes the colour of the page, ids are its own."""
+    import matplotlib
+
+    text = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        sheet.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    body = text.getvalue()
+    body = body[body.index("<svg") :].replace(INK, "currentColor").replace("#000000", "currentColor")
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r'\bid="', f'id="{name}-', body)
+    return re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", body)
 
 
-def draw_group(axis: Any, curves: list[Curve], points: int) -> None:
-    """The runs of one algorithm on one environment."""
-    budget = max(c.budget for c in curves)
-    grid = np.linspace(0, budget, points + 1)
-    centres = (grid[1:] + grid[:-1]) / 2
-    rows = np.stack([on_grid(c, grid) for c in curves])
-    colour = COLOURS.get(curves[0].algo, "#444444")
-    name = f"{curves[0].algo} ({len(curves)} run{'s' if len(curves) > 1 else ''})"
-    if len(curves) > 1:
-        for row in rows:
-            seen = ~np.isnan(row)
-            axis.plot(centres[seen], row[seen], color=colour, alpha=0.3, linewidth=0.8)
-    known = ~np.isnan(rows).all(0)
-    axis.plot(centres[known], np.nanmean(rows[:, known], 0), color=colour, linewidth=1.8, label=name)
+def label(axis: Any, text: str, **where: Any) -> None:
+    """A title that is never read as a formula."""
+    axis.set_title(text, fontsize=10, color=INK, parse_math=False, **where)
+
+
+def legend(axis: Any, **where: Any) -> None:
+    """A legend in the house style."""
+    if axis.get_legend_handles_labels()[0]:
+        for text in axis.legend(fontsize=8, frameon=False, labelcolor=INK, **where).get_texts():
+            text.set_parse_math(False)
+
+
+def colours_of(arms: Sequence[str]) -> dict[str, str]:
+    """A colour for every arm: the algorithms keep theirs."""
+    others = [a for a in dict.fromkeys(arms) if a not in COLOURS]
+    return COLOURS | {a: MORE_COLOURS[i % len(MORE_COLOURS)] for i, a in enumerate(others)}
+
+
+def of_runs(count: int) -> str:
+    """So many runs."""
+    return f"{count} run{'s' if count > 1 else ''}"
+
+
+def draw_curves(axis: Any, groups: list[Group], colours: dict[str, str], shading: str, series: str = "") -> None:
+    """Curves of the arms on one environment: the mean; from five runs on its interval, below that every run."""
+    for group in groups:
+        rows = np.stack([filled(r.series[series] if series else r.returns) for r in group.runs])
+        known = ~np.isnan(rows).any(axis=0)
+        x, rows, colour = group.runs[0].grid[known], rows[:, known], colours[group.arm]
+        if not len(x):
+            continue
+        axis.plot(x, mean(rows.T), color=colour, linewidth=1.7, label=f"{group.arm} ({of_runs(len(rows))})")
+        if shading == "std" and len(rows) > 1:
+            middle, spread = rows.mean(axis=0), rows.std(axis=0)
+            axis.fill_between(x, middle - spread, middle + spread, color=colour, alpha=0.18, linewidth=0)
+        elif len(rows) >= LEAST_FOR_INTERVAL:
+            axis.fill_between(x, *band(rows, mean), color=colour, alpha=0.18, linewidth=0)
+            axis.plot(x, iqm(rows.T), color=colour, linewidth=1.0, linestyle="--")
+        elif len(rows) > 1:
+            for row in rows:
+                axis.plot(x, row, color=colour, alpha=0.35, linewidth=0.7)
+    axis.set_xlabel("environment steps", fontsize=9, color=INK)
+
+
+def curves_figure(groups: list[Group], shading: str = "bootstrap", series: str = "", name: str = "") -> Any:
+    """Learning curves, one panel per environment."""
+    envs, colours = list(dict.fromkeys(g.env for g in groups)), colours_of([g.arm for g in groups])
+    sheet, axes = panels(len(envs))
+    for axis, env in zip(axes, envs, strict=True):
+        draw_curves(axis, [g for g in groups if g.env == env], colours, shading, series)
+        label(axis, env)
+        legend(axis)
+    axes[0].set_ylabel(name or "return of training episodes", fontsize=9, color=INK)
+    return sheet
+
+
+def finals_figure(groups: list[Group]) -> Any:
+    """Final returns, one panel per environment: every run a dot, the mean a bar, from five runs on its interval."""
+    envs, colours = list(dict.fromkeys(g.env for g in groups)), colours_of([g.arm for g in groups])
+    most = max(sum(g.env == env for g in groups) for env in envs)
+    sheet, axes = panels(len(envs), height=1.1 + 0.3 * most)
+    for axis, env in zip(axes, envs, strict=True):
+        here = [g for g in groups if g.env == env]
+        for place, group in enumerate(here):
+            final, colour = group.final(), colours[group.arm]
+            axis.scatter(final, np.full(len(final), place), color=colour, s=14, alpha=0.6, linewidth=0)
+            axis.scatter([final.mean()], [place], color=colour, marker="|", s=220, linewidth=2.2)
+            estimate = bootstrap([final], pooled(mean))
+            if estimate.low is not None:
+                axis.plot([estimate.low, estimate.high], [place, place], color=colour, linewidth=4, alpha=0.35)
+        names = [f"{g.arm} ({len(g.runs)})" for g in here]
+        axis.set_yticks(range(len(here)), names, fontsize=8, color=INK, parse_math=False)
+        axis.invert_yaxis()
+        label(axis, env)
+        axis.set_xlabel("final return (runs in brackets)", fontsize=9, color=INK)
+    return sheet
+
+
+def profile_figure(scores: Scores) -> Any:
+    """Share of runs above a score, for every score."""
+    top = max(float(np.concatenate(s).max()) for s in scores.arms.values())
+    levels, colours = np.linspace(0, max(1.2, min(top, 5.0)), 201), colours_of(list(scores.arms))
+    sheet, axes = figure(1, 1, width=6.0, height=3.6)
+    for arm, strata in scores.arms.items():
+        runs = of_runs(sum(map(len, strata)))
+        axes[0, 0].plot(levels, performance_profile(strata, levels), color=colours[arm], label=f"{arm} ({runs})")
+    axes[0, 0].set_xlabel("score: 0 is a random policy, 1 the mean final return of ppo", fontsize=9, color=INK)
+    axes[0, 0].set_ylabel("share of runs above it", fontsize=9, color=INK)
+    legend(axes[0, 0])
+    return sheet
+
+
+def aggregates_figure(found: list[Aggregate]) -> Any:
+    """IQM, optimality gap and probability of improvement of every arm."""
+    colours, parts = colours_of([a.arm for a in found]), ("IQM", "optimality gap", "P(toppo is better)")
+    sheet, axes = figure(1, 3, width=3.6, height=1.2 + 0.3 * len(found))
+    for axis, name, pick in zip(axes[0], parts, ("iqm", "gap", "improvement"), strict=True):
+        rows = [(place, a.arm, getattr(a, pick)) for place, a in enumerate(found)]
+        for place, arm, estimate in rows:
+            if estimate is None:
+                continue
+            axis.scatter([estimate.value], [place], color=colours[arm], marker="|", s=200, linewidth=2.2)
+            if estimate.low is not None:
+                axis.plot([estimate.low, estimate.high], [place, place], color=colours[arm], linewidth=4, alpha=0.4)
+        axis.set_yticks(range(len(found)), [a.arm for a in found], fontsize=8, color=INK, parse_math=False)
+        axis.invert_yaxis()
+        few = name == "IQM" and min(e.runs for _, _, e in rows if e) < LEAST_FOR_IQM and len(found) == 1
+        label(axis, "mean" if few else name)
+    axes[0, 2].axvline(0.5, color=INK, alpha=0.4, linewidth=0.8)
+    return sheet
+
+
+def rehearse(sheet: Any, why: str) -> None:
+    """Say on the figure that nothing follows from it, and why."""
+    sheet.suptitle(f"{REHEARSAL}: {why}", fontsize=9, color="#b03030")
+
+
+def learning_curves(runs: Sequence[Path], out: Path) -> None:
+    """Learning curves of run directories into a picture."""
+    found = [run_from_directory(root) for root in runs]
+    keys = sorted({(r.env, r.algo) for r in found})
+    groups = [
+        Group(algo, env, [r._replace(arm=algo) for r in found if (r.env, r.algo) == (env, algo)]) for env, algo in keys
+    ]
+    save(curves_figure(groups), out)

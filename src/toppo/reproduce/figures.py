@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from toppo.algos import REGISTRY
-from toppo.report.figures import COLOURS, figure, save
+from toppo.report.figures import COLOURS, figure, rehearse, save
 from toppo.reproduce.run_time import PARTS, measure_run_times
 from toppo.reproduce.two_action import two_action_values
 from toppo.reproduce.v_ratio import measure_during_training
@@ -53,7 +53,7 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
     axes[0, 0].legend(fontsize=8, frameon=False)
     draw_two_action(axes[0, 3])
     if quick:
-        sheet.suptitle("rehearsal, no conclusion", fontsize=9, color="#b03030")
+        rehearse(sheet, f"{steps:,} steps instead of 1,000,000, {seeds} of 10 seeds")
     save(sheet, out / "v-ratio.png")
 
 
@@ -85,6 +85,8 @@ def run_time(scale: str, out: Path, echo: Echo) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("milliseconds per 1000 environment steps (HalfCheetah-v5, one process)", fontsize=9)
     axis.legend(fontsize=8, frameon=False, ncols=len(PARTS), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    if scale == "quick":
+        rehearse(sheet, "20 iterations instead of 200")
     save(sheet, out / "run-time.png")
 
 

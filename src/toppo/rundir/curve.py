@@ -1,6 +1,6 @@
 """A run's learning curve, small enough to keep for ever: means of what happened between points of a grid."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ def bin_means(steps: Iterable[int], values: Iterable[float], edges: np.ndarray) 
 def compact(
     spec: Mapping[str, Any],
     versions: Mapping[str, str],
-    episodes: list[Mapping[str, Any]],
-    metrics: list[Mapping[str, Any]],
+    episodes: Sequence[Mapping[str, Any]],
+    metrics: Sequence[Mapping[str, Any]],
     points: int = 100,
 ) -> dict[str, Any]:
     """Returns and a few metrics on a grid of ``points`` equal parts of the run's steps."""

@@ -77,8 +77,12 @@ class Layout(NamedTuple):
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Replace a JSON file as a whole: readers see the old one or the new one."""
-    text = json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    """Replace a JSON file as a whole."""
+    write_text(path, json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file as a whole: readers see the old one or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("w") as file:

@@ -1,0 +1,117 @@
+"""The paper's experiments as studies, at the paper's budget and as a rehearsal of minutes."""
+
+from toppo.errors import ToppoError
+from toppo.presets import PAPER_TASKS
+from toppo.studies.study import Arm, Grid, Study
+
+FAMILY = ("toppo", "ppo", "geppo", "trpo", "otrpo", "oppo", "disc")
+FIVE_TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5", "Walker2d-v5", "Reacher-v5")
+THREE_TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5")
+# The figure in the paper's appendix names fifteen games.
+GAMES = (
+    "BattleZoneNoFrameskip-v4",
+    "BreakoutNoFrameskip-v4",
+    "CarnivalNoFrameskip-v4",
+    "CentipedeNoFrameskip-v4",
+    "CrazyClimberNoFrameskip-v4",
+    "EnduroNoFrameskip-v4",
+    "FishingDerbyNoFrameskip-v4",
+    "GopherNoFrameskip-v4",
+    "GravitarNoFrameskip-v4",
+    "KrullNoFrameskip-v4",
+    "KungFuMasterNoFrameskip-v4",
+    "MsPacmanNoFrameskip-v4",
+    "NameThisGameNoFrameskip-v4",
+    "PooyanNoFrameskip-v4",
+    "QbertNoFrameskip-v4",
+)
+ALPHAS = (0.0, 0.01, 0.03, 0.05, 0.1, 0.3)  # the paper prints no values
+MILLION = 1_000_000
+
+
+def arms(*algos: str) -> tuple[Arm, ...]:
+    """Algorithms at their defaults."""
+    return tuple(map(Arm.of, algos))
+
+
+def _selection() -> tuple[Arm, ...]:
+    pairs = [(n, select) for n in (5, 6) for select in (True, False)]
+    return tuple(
+        Arm.of("toppo", f"toppo-N={n}" + ("" if select else "-NOT"), n_policies=n, select=select) for n, select in pairs
+    )
+
+
+def _alpha_n() -> tuple[Arm, ...]:
+    return tuple(
+        Arm.of("toppo", f"toppo-N={n}-alpha={alpha}", n_policies=n, alpha=alpha) for n in (5, 8) for alpha in ALPHAS
+    )
+
+
+def _controls() -> tuple[Arm, ...]:
+    return (
+        *arms("toppo", "ppo"),
+        Arm.of("toppo", "toppo-alpha=0", alpha=0.0),
+        Arm.of("toppo", "toppo-no-early-stop", early_stop=False),
+        Arm.of("ppo", "ppo-early-stop", early_stop=True),
+    )
+
+
+def _adaptive() -> tuple[Arm, ...]:
+    return (*arms("toppo"), Arm.of("toppo", "toppo-adaptive-eps", adapt_eps=True))
+
+
+def _one(name: str, text: str, chosen: tuple[Arm, ...], envs: tuple[str, ...], steps: int, seeds: int) -> Study:
+    return Study(name, text, (Grid(chosen, envs, steps, seeds),))
+
+
+SELECTION_TASKS = ("HalfCheetah-v5", "HumanoidStandup-v5")
+EPS_TASKS = ("HalfCheetah-v5", "HumanoidStandup-v5", "Swimmer-v5", "Reacher-v5")
+ALPHA_TASKS = ("Swimmer-v5", "HumanoidStandup-v5", "Walker2d-v5")
+MEMORY_ARMS = (Arm.of("toppo"), Arm.of("toppo", "toppo-NOT", select=False))
+
+# Without annealing a run of 500k steps is the first half of one of 1M: only the arm that continues is trained anew.
+PROOF = Study(
+    "proof",
+    "ToPPO and PPO on five tasks, 5 seeds; the other five algorithms, 3 seeds; batches that reset or continue",
+    (
+        Grid(arms("toppo", "ppo"), FIVE_TASKS, MILLION, 5),
+        Grid((Arm.of("toppo", reset_each_batch=False),), THREE_TASKS, MILLION // 2, 5),
+        Grid(arms("geppo", "trpo", "otrpo", "oppo", "disc"), FIVE_TASKS, MILLION, 3),
+    ),
+)
+
+PAPER = {
+    study.name: study
+    for study in (
+        _one("performance", "seven algorithms on seven tasks", arms(*FAMILY), PAPER_TASKS, MILLION, 10),
+        _one("atari", "ToPPO and PPO on fifteen Atari games", arms("toppo", "ppo"), GAMES, 25 * MILLION, 3),
+        _one("selection", "N = 5, 6 with and without selecting", _selection(), SELECTION_TASKS, MILLION, 10),
+        _one("memory-size", "|M| over training", MEMORY_ARMS, ("Swimmer-v5",), MILLION, 10),
+        _one("adaptive-eps", "fixed and adaptive clip range", _adaptive(), EPS_TASKS, MILLION, 10),
+        _one("alpha-n", "alpha and N, final return", _alpha_n(), ALPHA_TASKS, MILLION, 10),
+        _one("controls", "is it the old data or the early stop?", _controls(), THREE_TASKS, MILLION, 10),
+        PROOF,
+    )
+}
+
+# Steps and seeds of the rehearsals: each within a quarter of an hour on two cores.
+QUICK = {
+    "performance": (20_480, 1),
+    "atari": (4_096, 1),
+    "selection": (102_400, 2),
+    "memory-size": (204_800, 2),
+    "adaptive-eps": (102_400, 2),
+    "alpha-n": (30_720, 1),
+    "controls": (102_400, 2),
+}
+
+
+def paper_study(name: str, scale: str = "paper") -> Study:
+    """A study of the paper at a scale."""
+    if name not in PAPER:
+        raise ToppoError(f"{name!r} is not a study: choose one of {', '.join(PAPER)}, or give a JSON file")
+    study = PAPER[name]
+    if scale == "paper":
+        return study
+    steps, seeds = QUICK[name]
+    return study._replace(name=f"{name}-quick", grids=tuple(g._replace(steps=steps, seeds=seeds) for g in study.grids))
