@@ -1,5 +1,6 @@
 """What the documentation says exists, and what exists is documented."""
 
+import dataclasses
 import importlib.util
 import json
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from toppo.algos import REGISTRY
 from toppo.cli import COMMANDS, main
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +37,19 @@ def test_every_logged_name_is_documented_and_every_documented_name_is_logged(tmp
     for file, names in found.items():
         documented = set(re.findall(r"^\| `([^`]+)` \|", sections[file], re.MULTILINE))
         assert documented == names, file
+
+
+@pytest.mark.parametrize("algo", REGISTRY)
+def test_the_settings_on_an_algorithms_page_are_those_of_the_code(algo):
+    def shown(value):
+        return f"{value:.4g}" if type(value) is float else json.dumps(value) if type(value) is bool else str(value)
+
+    text = (ROOT / "docs" / "algorithms" / f"{algo}.md").read_text().partition("## Settings")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", text.replace("\\|", "!"), re.MULTILINE)
+    settings = dataclasses.fields(REGISTRY[algo].config)
+    assert rows == [(f.name, shown(f.default), f.metadata["help"].replace("|", "!")) for f in settings]
+    others = dict(re.findall(r"`(\w+)` = ([\w.-]+\w)", text))
+    assert {name: json.loads(value) for name, value in others.items()} == REGISTRY[algo].common
 
 
 def commands_in(page: Path) -> list[str]:

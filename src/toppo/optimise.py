@@ -11,7 +11,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from toppo.maths.advantages import standardise
-from toppo.maths.surrogates import linear, total_variation
+from toppo.maths.surrogates import clipped, linear, total_variation
 from toppo.maths.trust_region import backtrack, bounded_step, conjugate_gradient, fisher_vector_product
 from toppo.types import Ascent, Common, Improved, Problem, Regression, Sample
 
@@ -95,10 +95,8 @@ def measure(problem: Problem, policy: Any) -> tuple[Array, dict[str, Array], Arr
     return tv, report, ratio
 
 
-def clip_fractions(problem: Problem, ratio: Array) -> dict[str, Array]:
-    """The part of the newest and of the older samples whose ratio ended outside the clip range."""
-    sample = problem.sample
-    outside = jnp.abs(ratio - sample.centre) > problem.clip_eps
+def clip_fractions(sample: Sample, outside: Array) -> dict[str, Array]:
+    """The part of the newest and of the older samples that ended ``outside`` the clip range [B]."""
     old = (1.0 - sample.newest) * (sample.weight > 0)
     return {
         "train/clip_fraction": (outside * sample.newest).sum() / sample.newest.sum(),
@@ -107,21 +105,22 @@ def clip_fractions(problem: Problem, ratio: Array) -> dict[str, Array]:
 
 
 def adam_improve(
-    problem: Problem, surrogate: Callable[[Sample, Array], Array], early_stop: bool, adapt: bool
+    problem: Problem, bounds: Callable[[Array, Array], tuple[Array, Array]], early_stop: bool, adapt: bool
 ) -> Improved:
-    """Adam epochs on the mean of ``surrogate(sample, ratio)`` with advantages standardised per minibatch.
+    """Adam epochs on the mean of the clipped surrogate with advantages standardised per minibatch.
 
-    ``early_stop`` ends the epochs once the total variation from pi_k exceeds clip_eps / 2; ``adapt`` lets it move the
-    learning rate's factor.
+    ``bounds(centre, clip_eps)`` is the clip range.  ``early_stop`` ends the epochs once the total variation from pi_k
+    exceeds clip_eps / 2; ``adapt`` lets it move the learning rate's factor.
     """
     net, common = problem.net, problem.common
 
     def objective(policy: Any, batch: Sample) -> tuple[Array, tuple[()]]:
         dist = net.policy(policy, batch.obs)
         ratio = jnp.exp(net.family.log_prob(dist, batch.action) - batch.logp)
-        batch = batch._replace(adv=standardise(batch.adv, batch.centre * batch.weight))
+        adv = standardise(batch.adv, batch.centre * batch.weight)
+        surrogate = clipped(ratio, adv, *bounds(batch.centre, problem.clip_eps))
         bonus = common.entropy_coef * net.family.entropy(dist).mean() if common.entropy_coef else 0.0
-        return jnp.mean(batch.weight * surrogate(batch, ratio)) + bonus, ()
+        return jnp.mean(batch.weight * surrogate) + bonus, ()
 
     def inside(policy: Any, _: Array) -> Array:
         return measure(problem, policy)[0] <= problem.clip_eps / 2
@@ -139,8 +138,10 @@ def adam_improve(
     )
     tv, report, ratio = measure(problem, done.params)
     report |= {"train/policy_gradient_loss": -done.objective, "train/grad_norm_policy": done.grad_norm}
+    low, high = bounds(problem.sample.centre, problem.clip_eps)
+    report |= clip_fractions(problem.sample, (ratio < low) | (ratio > high))
     lr_scale = adapt_lr(problem.lr_scale, tv, problem.clip_eps) if adapt else problem.lr_scale
-    return Improved(done.params, done.opt, lr_scale, done.epochs, tv, report | clip_fractions(problem, ratio))
+    return Improved(done.params, done.opt, lr_scale, done.epochs, tv, report)
 
 
 def always(params: Any, epochs: Array) -> Array:

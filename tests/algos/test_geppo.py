@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tests.algos.small import run
+from tests.algos.small import go, run, small_setup
+from tests.maths import reference
 from toppo.algos.geppo import GePPOConfig, draw, policy_weights
+from toppo.setup import network
 from toppo.types import Segment
 
 MEMORY = tuple(Segment(*[i] * 12) for i in range(4))
@@ -54,3 +56,26 @@ def test_the_learning_rate_adapts():
     rates = [t.metrics["train/learning_rate"] for t in turns]
     np.testing.assert_allclose(rates, [1e-5 * 1.03**i for i in (1, 2, 3, 4)], rtol=1e-5)
     assert [t.metrics["memory/size"] for t in turns] == [1, 2, 3, 4]
+
+
+def test_every_stored_batch_is_labelled_anew_by_pi_k_and_its_critic():
+    """V-trace in naive float64, with the parameters before the update and the normaliser that each batch kept."""
+    setup = small_setup("geppo", iterations=4)
+    turns = go(setup)
+    params, memory, net = turns[2].state.learner.params, turns[3].state.memory, network(setup.common, setup.spaces)
+    assert [int(b.iteration) for b in memory] == [1, 2, 3]
+    for batch in memory:
+        scale = batch.scale
+        obs, following = (
+            np.clip((x[:, 0] - scale.obs_shift) * scale.obs_factor, -10, 10) for x in (batch.obs, batch.next_obs)
+        )
+        value, next_value = (np.asarray(net.value(params.value, x), float)[:, None] for x in (obs, following))
+        logp = np.asarray(net.family.log_prob(net.policy(params.policy, obs), batch.action[:, 0]))
+        ratio = np.exp(logp - batch.logp[:, 0])[:, None].astype(float)
+        assert (np.abs(ratio - 1).max() > 0.1) == (batch is not memory[-1])
+        reward = np.clip(batch.reward * scale.reward_factor, -10, 10).astype(float)
+        adv, ret = reference.vtrace(
+            reward, value, next_value, batch.terminated, batch.ended, ratio, setup.common.gamma, setup.common.lam
+        )
+        np.testing.assert_allclose(batch.adv, adv, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(batch.ret, ret, rtol=1e-3, atol=1e-4)

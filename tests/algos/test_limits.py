@@ -148,3 +148,23 @@ def test_the_adaptive_radius_is_the_one_that_is_used():
     assert radius < 0.009
     np.testing.assert_allclose(improved.report["train/radius"], radius, rtol=1e-5)
     assert objective_of("trpo", TRPOConfig(), problem).report["train/radius"] == np.float32(0.01)
+
+
+@pytest.mark.parametrize("algo", ["toppo", "oppo", "disc"])
+def test_the_clip_fractions_count_what_ended_outside_the_range(algo):
+    """Counted in naive float64 at a policy that does not move, on samples of which some are old and far."""
+    problem = random_problem(60, 80)._replace(clip_eps=np.float32(0.2), lr=np.float32(0.0))
+    away = jax.tree.map(lambda x: np.asarray(x + 0.05, np.float32), problem.policy)
+    report = objective_of(algo, REGISTRY[algo].config(), problem._replace(policy=away)).report
+    s, net = problem.sample, problem.net
+    log_prob, dist = net.family.log_prob_per_dimension, net.policy(away, s.obs)
+    rho = np.exp(np.asarray(log_prob(dist, s.action) - log_prob(s.dist_mu, s.action), np.float64))
+    ratio, centre = rho.prod(-1), np.asarray(s.centre, np.float64)
+    outside = {
+        "toppo": np.abs(ratio - centre) > 0.2,
+        "oppo": np.abs(ratio / centre - 1) > 0.2,
+        "disc": (np.abs(rho - 1) > 0.2).any(-1),
+    }
+    assert len({x.tobytes() for x in outside.values()}) == 3  # the three ranges are not the same
+    assert report["train/clip_fraction"] == pytest.approx(outside[algo][:60].mean())
+    assert report["train/clip_fraction_old"] == pytest.approx(outside[algo][60:].mean())

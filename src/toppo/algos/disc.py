@@ -87,11 +87,13 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
 
     data, order = sample._replace(dist_k=None), problem.order
     done = adam_epochs(objective, problem.policy, adam, data, order, problem.lr, common, always, common.max_grad_norm)
-    tv, report, ratio = measure(problem._replace(sample=sample), done.params)
-    report |= clip_fractions(problem, ratio) | {
+    tv, report, _ = measure(problem._replace(sample=sample), done.params)
+    dist = net.policy(done.params, sample.obs)
+    change = jnp.expm1(log_prob(dist, sample.action) - log_prob(sample.dist_mu, sample.action))
+    report |= clip_fractions(sample, (jnp.abs(change) > problem.clip_eps).any(-1)) | {
         "memory/included": (sample.weight > 0).sum() / config.n - 1,
         "train/alpha_is": alpha,
-        "train/approx_kl": jnp.mean(sample.weight * net.family.kl(sample.dist_k, net.policy(done.params, sample.obs))),
+        "train/approx_kl": jnp.mean(sample.weight * net.family.kl(sample.dist_k, dist)),
         "train/grad_norm_policy": done.grad_norm,
         "train/is_penalty": done.extra,
         "train/policy_gradient_loss": -done.objective,

@@ -12,9 +12,9 @@ from jax import Array
 from toppo.algos import ppo
 from toppo.algos.otrpo import keep
 from toppo.algos.shared import label_gae, label_vtrace, newest_and_some
-from toppo.maths.surrogates import clipped, multiplicative_bounds
+from toppo.maths.surrogates import multiplicative_bounds
 from toppo.optimise import adam_improve
-from toppo.types import Draw, Improved, Memory, Problem, Sample, require_above, require_least, setting
+from toppo.types import Draw, Improved, Memory, Problem, require_above, require_least, setting
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,7 @@ def label(config: OffPolicyPPOConfig, *path: Any) -> tuple[Array, Array]:
 
 def improve(config: OffPolicyPPOConfig, problem: Problem) -> Improved:
     """Adam epochs on PPO's own clip of pi/pi_k, weighted by c."""
-
-    def surrogate(sample: Sample, ratio: Array) -> Array:
-        return clipped(ratio, sample.adv, *multiplicative_bounds(sample.centre, problem.clip_eps))
-
-    return adam_improve(problem, surrogate, early_stop=False, adapt=False)
+    return adam_improve(problem, multiplicative_bounds, early_stop=False, adapt=False)
 
 
 ALGORITHM = ppo.ALGORITHM._replace(

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jax import Array
 
 from toppo.algos.shared import adam_moments, annealed, anything, label_gae, regress, shuffled
-from toppo.maths.surrogates import additive_bounds, clipped
+from toppo.maths.surrogates import additive_bounds
 from toppo.optimise import adam_improve
-from toppo.types import Algorithm, Draw, Improved, Memory, Problem, Sample, require_above, require_least, setting
+from toppo.types import Algorithm, Draw, Improved, Memory, Problem, require_above, require_least, setting
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,7 @@ def draw(config: PPOConfig, memory: Memory, gaps: list[float], rng: np.random.Ge
 
 def improve(config: Any, problem: Problem) -> Improved:
     """Adam epochs on the surrogate, clipped around the centre c = pi_k/mu: around 1 on the newest batch."""
-
-    def surrogate(sample: Sample, ratio: Array) -> Array:
-        return clipped(ratio, sample.adv, *additive_bounds(sample.centre, problem.clip_eps))
-
-    return adam_improve(problem, surrogate, config.early_stop, config.adapt_lr)
+    return adam_improve(problem, additive_bounds, config.early_stop, config.adapt_lr)
 
 
 def keep(config: Any, memory: Memory, kl: list[float]) -> Memory:

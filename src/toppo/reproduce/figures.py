@@ -26,7 +26,7 @@ class Figure(NamedTuple):
 def v_ratio(scale: str, out: Path, echo: Echo) -> None:
     """The V ratio during training, and the two-action example."""
     quick = scale == "quick"
-    steps, every, states, rollouts, seeds = (150_000, 15_000, 16, 4, 1) if quick else (10**6, 50_000, 64, 8, 10)
+    steps, every, states, rollouts, seeds = (100_000, 20_000, 12, 4, 1) if quick else (10**6, 50_000, 64, 8, 10)
     tasks = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5")
     rows: list[dict[str, Any]] = []
     for env in tasks:

@@ -1,4 +1,8 @@
-"""Run times: seconds per iteration of every algorithm, split into its steps, in one run on one machine."""
+"""Run times: seconds per iteration of every algorithm, split into its steps, in one run on one machine.
+
+Collecting is done in this process, before everything else.  The critic trains beside the policy unless the policy
+may stop early; ``value`` is the part of it that is still to be waited for.
+"""
 
 import statistics
 from typing import NamedTuple
@@ -25,7 +29,7 @@ class RunTime(NamedTuple):
 
 
 def measure_run_times(algos: list[str], env: str, iterations: int, seed: int = 0) -> list[RunTime]:
-    """Each algorithm alone in this process, nothing overlapping; the first iterations compile and do not count."""
+    """Each algorithm after the other in this process; the first iterations compile and do not count."""
     return [_measure(algo, env, iterations, seed) for algo in algos]
 
 

@@ -52,13 +52,14 @@ def measure_during_training(
     state = initial_state(setup)
     policies: dict[int, Any] = {0: state.learner.params.policy}
     started: dict[int, int] = {}
-    found = []
+    found, looked = [], 0
     for iteration in train(setup, state, pool):
         k, state = iteration.state.iteration - 1, iteration.state
         policies[k + 1] = state.learner.params.policy
         started[k] = state.episodes[0].started
-        if state.steps // every > (state.steps - spec.config.n) // every and len(state.memory) > 1:
-            batch = state.memory[0]
+        # A selection may leave no old batch for a while: then the look comes as soon as there is one.
+        if state.steps // every > looked and len(state.memory) > 1:
+            batch, looked = state.memory[0], state.steps // every
             mu = int(batch.iteration)
             speaks_of = policies[k] if setup.algorithm.relabel(spec.config) else policies[mu]
             first = started[mu] - episodes_in(batch)
@@ -67,7 +68,8 @@ def measure_during_training(
             returns = monte_carlo(setup, world, batch, speaks_of, restarts, rollouts, rng)
             estimates = np.asarray(batch.ret)[[r.row for r in restarts], 0]
             found.append(compare(state.steps, k - mu, estimates, returns))
-        policies = {i: p for i, p in policies.items() if i > k - 100}
+        held = {int(b.iteration) for b in state.memory} | {k + 1}
+        policies, started = ({i: x for i, x in kept.items() if i in held} for kept in (policies, started))
     pool.close()
     return found
 
@@ -101,6 +103,15 @@ def replay(setup: Setup, world: Environment, batch: Segment, first: int, rows: n
     return kept
 
 
+def put_back(world: Environment, restart: Restart) -> None:
+    """Bring the simulator to exactly the state that was kept, and its clock to the start of an episode."""
+    import mujoco
+
+    inner: Any = world.env.unwrapped
+    world.reset(0)
+    mujoco.mj_setState(inner.model, inner.data, restart.simulator, mujoco.mjtState.mjSTATE_INTEGRATION)
+
+
 def monte_carlo(
     setup: Setup,
     world: Environment,
@@ -111,16 +122,12 @@ def monte_carlo(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Discounted normalised returns of the policy from every state.  [states, rollouts]"""
-    import mujoco
-
     scale = batch.scale
-    inner: Any = world.env.unwrapped
     actor = mlp_actor(np.asarray(scale.obs_shift), np.asarray(scale.obs_factor), acting_weights(policy))
     returns = np.empty((len(restarts), rollouts))
     for i, restart in enumerate(restarts):
         for j in range(rollouts):
-            world.reset(0)
-            mujoco.mj_setState(inner.model, inner.data, restart.simulator, mujoco.mjtState.mjSTATE_INTEGRATION)
+            put_back(world, restart)
             noise = noise_for(rng, HORIZON, setup.spaces.action_size, setup.spaces.discrete)
             returns[i, j] = discounted_return(
                 world, actor, restart.obs, noise, setup.common.gamma, float(scale.reward_factor)

@@ -1,0 +1,147 @@
+"""Our TRPO against sb3-contrib's on one task, with the same settings as far as both have them.
+
+    python benchmarks/trpo_peer.py [--env Hopper-v5] [--steps 200000] [--seeds 3]
+
+Writes docs/results/trpo-peer: episodes as JSON, a table, and the curves.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+
+from throughput import HERE, python_of
+
+RESULTS = HERE.parent / "docs" / "results" / "trpo-peer"
+PARTS = 10  # of the run, for the curves; the final return is that of the last two
+Episodes = tuple[list[int], list[float]]  # steps until the end, return
+
+# Where defaults differ, one side takes the other's.  sb3-contrib continues its episodes over batches and wants the KL
+# below its target, without slack.  Our warm-up stays: their statistics are in use from the first step on.
+OURS = {"reset_each_batch": False, "slack": 1.0, "adam_eps": 1e-5}
+THEIRS = {
+    "n_steps": 1024,
+    "batch_size": 32,
+    "n_critic_updates": 10,
+    "learning_rate": 3e-4,
+    "gamma": 0.995,
+    "gae_lambda": 0.97,
+    "cg_max_steps": 20,
+    "line_search_shrinking_factor": 0.5**0.5,
+    "line_search_max_iter": 10,
+}
+NAMES = {"toppo": "toppo's TRPO", "sb3": "sb3-contrib's TRPO"}
+
+
+def theirs(env: str) -> dict:
+    """Their KL is a mean over the action's dimensions where ours is the sum, so bound and damping are divided by D."""
+    import gymnasium as gym
+
+    dims = gym.make(env).action_space.shape[0]
+    return THEIRS | {"target_kl": 0.01 / dims, "cg_damping": 0.01 / dims}
+
+
+def ours(env: str, steps: int, seed: int) -> Episodes:
+    """All training episodes of one run of ours."""
+    from toppo.collect.pool import open_pool
+    from toppo.device import prepare
+    from toppo.presets import spec_for
+    from toppo.runs import setup_for
+    from toppo.setup import initial_state, plan
+    from toppo.train import train
+
+    prepare()
+    setup = setup_for(spec_for(env, "trpo", steps, seed, **OURS), env)
+    pool = open_pool(plan(setup), env, 1)
+    episodes = [e for turn in train(setup, initial_state(setup), pool) for e in turn.episodes]
+    pool.close()
+    return [e.step for e in episodes], [e.ret for e in episodes]
+
+
+def run(who: str, env: str, steps: int, seed: int) -> Episodes:
+    """One run, in a process of its own."""
+    given = ["--env", env, "--steps", str(steps), "--seed", str(seed)]
+    command = [sys.executable, __file__, "--one", *given]
+    if who == "sb3":
+        program = str(HERE / "peers" / "sb3_trpo.py")
+        command = [str(python_of("sb3")), program, *given, "--settings", json.dumps(theirs(env))]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    steps_at, returns = json.loads(done.stdout.strip().splitlines()[-1])
+    return steps_at, [round(r, 2) for r in returns]
+
+
+def curve(episodes: Episodes, steps: int) -> list[float]:
+    """Mean return of the episodes that ended in each part of the run."""
+    import numpy as np
+
+    ends, returns = np.array(episodes[0]), np.array(episodes[1])
+    part = np.minimum((ends - 1) * PARTS // steps, PARTS - 1)
+    return [float(returns[part == i].mean()) for i in range(PARTS)]
+
+
+def report(env: str, steps: int, episodes: dict[str, list[Episodes]], command: str) -> None:
+    """Write the table and the figure."""
+    import numpy as np
+
+    from toppo.report.figures import figure, save
+
+    lines = ["# TRPO beside sb3-contrib's", "", f"    {command}", ""]
+    lines += [
+        f"{env}, {steps:,} steps, batches of 1024, the same radius, conjugate gradient, line search, critic, networks "
+        "and discount. sb3-contrib's KL of a Gaussian is a mean over the action's dimensions where ours is the sum, "
+        "as in the papers; its bound and damping are divided by their number here, or its region would be that many "
+        "times larger. Left different: the normaliser's statistics, which move with every step there and every batch "
+        "here, and the streams of random numbers. Final: mean return of the training episodes that ended in the last "
+        "fifth. Area: mean of the ten parts of the run. Few runs: enough to see whether both learn alike, no ranking.",
+        "",
+        "| | runs | final, mean | final, each | area, mean | area, each |",
+        "|---|---:|---:|---|---:|---|",
+    ]
+    sheet, axes = figure(1, 1, width=5.5, height=3.4)
+    grid = (np.arange(PARTS) + 0.5) * steps / PARTS
+    for who, colour in (("toppo", "#0b6e99"), ("sb3", "#d1603d")):
+        curves = np.array([curve(e, steps) for e in episodes[who]])
+        final, area = curves[:, -2:].mean(1), curves.mean(1)
+        each = [", ".join(f"{x:.0f}" for x in values) for values in (final, area)]
+        lines.append(
+            f"| {NAMES[who]} | {len(curves)} | {final.mean():.0f} | {each[0]} | {area.mean():.0f} | {each[1]} |"
+        )
+        for i, line in enumerate(curves):
+            axes[0, 0].plot(grid, line, color=colour, linewidth=1.2, label=None if i else NAMES[who])
+    axes[0, 0].set_title(env, fontsize=10)
+    axes[0, 0].set_xlabel("environment steps", fontsize=9)
+    axes[0, 0].set_ylabel("return of training episodes", fontsize=9)
+    axes[0, 0].legend(fontsize=8, frameon=False)
+    save(sheet, RESULTS / "trpo-peer.png")
+    lines += ["", "![curves of every run](trpo-peer.png)"]
+    (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+def main() -> None:
+    """Train what is asked for, ours and theirs in turn, and report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", default="Hopper-v5")
+    parser.add_argument("--steps", type=int, default=200_000)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--one", action="store_true", help="one run of ours: print its episodes as JSON")
+    a = parser.parse_args()
+    if a.one:
+        print(json.dumps(ours(a.env, a.steps, a.seed)))
+        return
+    episodes: dict[str, list[Episodes]] = {"toppo": [], "sb3": []}
+    for seed in range(a.seeds):
+        for who, runs in episodes.items():
+            runs.append(run(who, a.env, a.steps, seed))
+            print(f"{who}, seed {seed}: {[round(x) for x in curve(runs[-1], a.steps)]}", flush=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    data = {"env": a.env, "steps": a.steps, "ours": OURS, "theirs": theirs(a.env), "episodes": episodes}
+    (RESULTS / "episodes.json").write_text(json.dumps(data) + "\n")
+    report(
+        a.env, a.steps, episodes, f"python benchmarks/trpo_peer.py --env {a.env} --steps {a.steps} --seeds {a.seeds}"
+    )
+
+
+if __name__ == "__main__":
+    main()
