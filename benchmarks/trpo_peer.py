@@ -2,7 +2,7 @@
 
     python benchmarks/trpo_peer.py [--env Hopper-v5] [--steps 200000] [--seeds 3]
 
-Writes docs/results/trpo-peer: episodes as JSON, a table, and the curves.
+Writes docs/results/trpo-peer after every pair of runs: the curves as JSON, a table, and a picture.
 """
 
 import argparse
@@ -14,7 +14,6 @@ from throughput import HERE, python_of
 
 RESULTS = HERE.parent / "docs" / "results" / "trpo-peer"
 PARTS = 10  # of the run, for the curves; the final return is that of the last two
-Episodes = tuple[list[int], list[float]]  # steps until the end, return
 
 # Where defaults differ, one side takes the other's.  sb3-contrib continues its episodes over batches and wants the KL
 # below its target, without slack.  Our warm-up stays: their statistics are in use from the first step on.
@@ -41,8 +40,8 @@ def theirs(env: str) -> dict:
     return THEIRS | {"target_kl": 0.01 / dims, "cg_damping": 0.01 / dims}
 
 
-def ours(env: str, steps: int, seed: int) -> Episodes:
-    """All training episodes of one run of ours."""
+def ours(env: str, steps: int, seed: int) -> tuple[list[int], list[float]]:
+    """All training episodes of one run of ours: steps until the end, return."""
     from toppo.collect.pool import open_pool
     from toppo.device import prepare
     from toppo.presets import spec_for
@@ -58,33 +57,35 @@ def ours(env: str, steps: int, seed: int) -> Episodes:
     return [e.step for e in episodes], [e.ret for e in episodes]
 
 
-def run(who: str, env: str, steps: int, seed: int) -> Episodes:
-    """One run, in a process of its own."""
+def run(who: str, env: str, steps: int, seed: int) -> list[float]:
+    """The curve of one run, in a process of its own."""
     given = ["--env", env, "--steps", str(steps), "--seed", str(seed)]
     command = [sys.executable, __file__, "--one", *given]
     if who == "sb3":
         program = str(HERE / "peers" / "sb3_trpo.py")
         command = [str(python_of("sb3")), program, *given, "--settings", json.dumps(theirs(env))]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    steps_at, returns = json.loads(done.stdout.strip().splitlines()[-1])
-    return steps_at, [round(r, 2) for r in returns]
+    return curve(*json.loads(done.stdout.strip().splitlines()[-1]), steps)
 
 
-def curve(episodes: Episodes, steps: int) -> list[float]:
+def curve(ends: list[int], returns: list[float], steps: int) -> list[float]:
     """Mean return of the episodes that ended in each part of the run."""
     import numpy as np
 
-    ends, returns = np.array(episodes[0]), np.array(episodes[1])
-    part = np.minimum((ends - 1) * PARTS // steps, PARTS - 1)
-    return [float(returns[part == i].mean()) for i in range(PARTS)]
+    part = np.minimum((np.array(ends) - 1) * PARTS // steps, PARTS - 1)
+    return [round(float(np.array(returns)[part == i].mean()), 1) for i in range(PARTS)]
 
 
-def report(env: str, steps: int, episodes: dict[str, list[Episodes]], command: str) -> None:
-    """Write the table and the figure."""
+def report(env: str, steps: int, runs: dict[str, list[list[float]]]) -> str:
+    """Write the data, the table and the figure."""
     import numpy as np
 
     from toppo.report.figures import figure, save
 
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    data = {"env": env, "steps": steps, "ours": OURS, "theirs": theirs(env), "curves": runs}
+    (RESULTS / "curves.json").write_text(json.dumps(data) + "\n")
+    command = f"python benchmarks/trpo_peer.py --env {env} --steps {steps} --seeds {len(runs['sb3'])}"
     lines = ["# TRPO beside sb3-contrib's", "", f"    {command}", ""]
     lines += [
         f"{env}, {steps:,} steps, batches of 1024, the same radius, conjugate gradient, line search, critic, networks "
@@ -100,7 +101,7 @@ def report(env: str, steps: int, episodes: dict[str, list[Episodes]], command: s
     sheet, axes = figure(1, 1, width=5.5, height=3.4)
     grid = (np.arange(PARTS) + 0.5) * steps / PARTS
     for who, colour in (("toppo", "#0b6e99"), ("sb3", "#d1603d")):
-        curves = np.array([curve(e, steps) for e in episodes[who]])
+        curves = np.array(runs[who])
         final, area = curves[:, -2:].mean(1), curves.mean(1)
         each = [", ".join(f"{x:.0f}" for x in values) for values in (final, area)]
         lines.append(
@@ -115,7 +116,7 @@ def report(env: str, steps: int, episodes: dict[str, list[Episodes]], command: s
     save(sheet, RESULTS / "trpo-peer.png")
     lines += ["", "![curves of every run](trpo-peer.png)"]
     (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -130,17 +131,13 @@ def main() -> None:
     if a.one:
         print(json.dumps(ours(a.env, a.steps, a.seed)))
         return
-    episodes: dict[str, list[Episodes]] = {"toppo": [], "sb3": []}
+    runs: dict[str, list[list[float]]] = {"toppo": [], "sb3": []}
     for seed in range(a.seeds):
-        for who, runs in episodes.items():
-            runs.append(run(who, a.env, a.steps, seed))
-            print(f"{who}, seed {seed}: {[round(x) for x in curve(runs[-1], a.steps)]}", flush=True)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    data = {"env": a.env, "steps": a.steps, "ours": OURS, "theirs": theirs(a.env), "episodes": episodes}
-    (RESULTS / "episodes.json").write_text(json.dumps(data) + "\n")
-    report(
-        a.env, a.steps, episodes, f"python benchmarks/trpo_peer.py --env {a.env} --steps {a.steps} --seeds {a.seeds}"
-    )
+        for who, curves in runs.items():
+            curves.append(run(who, a.env, a.steps, seed))
+            print(f"{NAMES[who]}, seed {seed}: {curves[-1]}", flush=True)
+        text = report(a.env, a.steps, runs)
+    print("\n" + text)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ def test_the_simulator_is_put_back_to_the_bit(algo):
     world = open_environment(env, 0)
     for restart in reversed(restarts):
         v_ratio.put_back(world, restart)
+        assert v_ratio.simulator_state(world).tobytes() == restart.simulator.tobytes()
         assert restart.obs.astype(np.float32).tobytes() == np.asarray(batch.obs)[restart.row, 0].tobytes()
         for row in range(restart.row, len(batch.obs)):
             obs, reward, _, _ = world.step(np.asarray(batch.action)[row, 0])

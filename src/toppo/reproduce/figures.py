@@ -34,9 +34,9 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
             for seed in range(seeds):
                 found = measure_during_training(algo, env, steps, every, states, rollouts, seed)
                 rows += [{"env": env, "algo": algo, "seed": seed, **m._asdict()} for m in found]
+                write(out, "v-ratio", {"scale": scale, "rows": rows})
                 middle, noise = (np.median([getattr(m, name) for m in found]) for name in ("ratio", "noise"))
                 echo(f"{env}, {algo}, seed {seed}: median V ratio {middle:.3f}, of which sampling noise {noise:.3f}")
-    write(out, "v-ratio", {"scale": scale, "rows": rows})
     sheet, axes = figure(1, 4, width=3.6)
     for axis, env in zip(axes[0], tasks, strict=False):
         for algo in ("geppo", "toppo"):

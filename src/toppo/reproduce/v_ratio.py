@@ -81,11 +81,8 @@ def episodes_in(batch: Segment) -> int:
 
 def replay(setup: Setup, world: Environment, batch: Segment, first: int, rows: np.ndarray) -> list[Restart]:
     """Live through a batch again from its seeds and actions, and keep the simulator's state at the given rows."""
-    import mujoco
-
     actions, ended = np.asarray(batch.action)[:, 0], np.asarray(batch.ended)[:, 0]
     raw, wanted = np.asarray(batch.obs)[:, 0], set(rows.tolist())
-    inner: Any = world.env.unwrapped
     kept, obs, episode = [], None, first
     for row in range(max(wanted) + 1):
         if obs is None:
@@ -94,13 +91,21 @@ def replay(setup: Setup, world: Environment, batch: Segment, first: int, rows: n
         if obs.astype(np.float32).tobytes() != raw[row].tobytes():
             raise RuntimeError(f"the replay of a batch left its path at row {row}")
         if row in wanted:
-            simulator = np.empty(mujoco.mj_stateSize(inner.model, mujoco.mjtState.mjSTATE_INTEGRATION))
-            mujoco.mj_getState(inner.model, inner.data, simulator, mujoco.mjtState.mjSTATE_INTEGRATION)
-            kept.append(Restart(row, simulator, obs))
+            kept.append(Restart(row, simulator_state(world), obs))
         obs = world.step(actions[row])[0]
         if ended[row]:
             obs = None
     return kept
+
+
+def simulator_state(world: Environment) -> np.ndarray:
+    """All that the simulator's next step depends on: time, positions, velocities, and what its solver starts from."""
+    import mujoco
+
+    inner: Any = world.env.unwrapped
+    state = np.empty(mujoco.mj_stateSize(inner.model, mujoco.mjtState.mjSTATE_INTEGRATION))
+    mujoco.mj_getState(inner.model, inner.data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
+    return state
 
 
 def put_back(world: Environment, restart: Restart) -> None:
