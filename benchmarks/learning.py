@@ -1,7 +1,7 @@
-"""Proof of learning: train a grid of runs, keep their curves, and write the table and the figure.
+"""Proof of learning: train a grid of runs and keep their curves.
 
 python benchmarks/learning.py train [--jobs 2]     trains what has no curve yet
-python benchmarks/learning.py report               table and figure from the curves
+python benchmarks/learning.py report               the same as python benchmarks/results.py
 """
 
 import argparse
@@ -16,7 +16,6 @@ TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5", "Walker2d-v5", "Reacher-v5
 RESET_TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5")
 STEPS, RESET_STEPS, SEEDS = 1_000_000, 500_000, 5
 FAMILY, FAMILY_SEEDS = ("geppo", "trpo", "otrpo", "oppo", "disc"), 3
-FINAL = 100_000  # the final return is the mean over the last so many steps
 
 
 def cells() -> list[dict]:
@@ -117,123 +116,6 @@ def train_all(jobs: int) -> None:
         time.sleep(0.5)
 
 
-def load(cell: dict) -> dict:
-    """The curve of a cell with its returns as an array, gaps filled by the value before."""
-    import numpy as np
-
-    curve = json.loads(curve_path(cell).read_text())
-    returns = np.array([np.nan if r is None else r for r in curve["return"]], float)
-    for i in range(1, len(returns)):
-        if np.isnan(returns[i]):
-            returns[i] = returns[i - 1]
-    return curve | {"grid": np.array(curve["grid"]), "return": returns}
-
-
-def final_and_area(curve: dict, budget: int) -> tuple[float, float]:
-    """Mean return over the last 100k steps, and over all of the first ``budget`` steps."""
-    import numpy as np
-
-    inside = curve["grid"] <= budget
-    last = inside & (curve["grid"] > budget - FINAL)
-    return float(np.nanmean(curve["return"][last])), float(np.nanmean(curve["return"][inside]))
-
-
-def report() -> None:
-    """Write the tables and the figure."""
-    import numpy as np
-
-    from toppo.report.figures import COLOURS, figure, save
-    from toppo.report.statistics import Estimate, bootstrap, difference, iqm, mean, pooled
-
-    def show(e: Estimate, runs: int) -> str:
-        # An interval from fewer than five runs would only look like one.
-        return f"{e.value:.4g} [{e.low:.4g}, {e.high:.4g}]" if runs >= 5 else f"{e.value:.4g}"
-
-    def group(env: str, algo: str, **settings) -> list[dict]:
-        wanted = [c for c in cells() if c["env"] == env and c["algo"] == algo and own_settings(c) == settings]
-        return [load(c) for c in wanted if finished(c)]
-
-    text = [
-        "# Proof of learning",
-        "",
-        "    python benchmarks/learning.py train && python benchmarks/learning.py report",
-        "",
-    ]
-    text += [
-        f"PPO and ToPPO at their defaults, {STEPS:,} steps. Final: mean return of the training episodes that ended in "
-        f"the last {FINAL:,} steps. Area: mean return over the whole run. Test: 10 episodes with the mean action at "
-        "the end. "
-        "Brackets: 95% bootstrap intervals over runs, from five runs on.",
-        "",
-        "| task | algorithm | runs | final, mean | final, IQM | area, mean | area, IQM | test, mean |",
-        "|---|---|---:|---|---|---|---|---|",
-    ]
-    sheet, axes = figure(1, len(TASKS), width=3.4)
-    gaps = []
-    for axis, env in zip(axes[0], TASKS, strict=True):
-        scores = {}
-        for algo in ("toppo", "ppo"):
-            curves = group(env, algo)
-            if not curves:
-                continue
-            pairs = np.array([final_and_area(c, STEPS) for c in curves])
-            tests = np.array([np.mean(c["test_returns"]) for c in curves])
-            scores[algo] = pairs
-            cellsof = [
-                bootstrap([pairs[:, 0]], pooled(mean)),
-                bootstrap([pairs[:, 0]], pooled(iqm)),
-                bootstrap([pairs[:, 1]], pooled(mean)),
-            ]
-            cellsof += [bootstrap([pairs[:, 1]], pooled(iqm)), bootstrap([tests], pooled(mean))]
-            text.append(
-                f"| {env} | {algo} | {len(curves)} | " + " | ".join(show(e, len(curves)) for e in cellsof) + " |"
-            )
-            rows = np.stack([c["return"] for c in curves])
-            for row in rows:
-                axis.plot(curves[0]["grid"], row, color=COLOURS[algo], alpha=0.25, linewidth=0.7)
-            axis.plot(
-                curves[0]["grid"],
-                np.nanmean(rows, 0),
-                color=COLOURS[algo],
-                linewidth=1.8,
-                label=f"{algo} ({len(rows)} runs)",
-            )
-        if len(scores) == 2:
-            differences = [bootstrap([scores["toppo"][:, i], scores["ppo"][:, i]], difference) for i in (0, 1)]
-            gaps.append((env, *differences, min(map(len, scores.values()))))
-        axis.set_title(env, fontsize=10)
-        axis.set_xlabel("environment steps", fontsize=9)
-        if scores:
-            axis.legend(fontsize=8, frameon=False)
-    axes[0, 0].set_ylabel("return of training episodes", fontsize=9)
-    save(sheet, RESULTS / "learning.png")
-    text += ["", "ToPPO minus PPO, difference of means:", "", "| task | final | area |", "|---|---|---|"]
-    text += [f"| {env} | {show(final, n)} | {show(area, n)} |" for env, final, area, n in gaps]
-    text += [
-        "",
-        "![learning curves](learning.png)",
-        "",
-        f"## Reset at the start of every batch, or continue episodes (ToPPO, first {RESET_STEPS:,} steps)",
-        "",
-    ]
-    text += ["| task | arm | runs | final, mean | area, mean |", "|---|---|---:|---|---|"]
-    for env in RESET_TASKS:
-        arms = {"reset": group(env, "toppo"), "continue": group(env, "toppo", reset_each_batch=False)}
-        values = {k: np.array([final_and_area(c, RESET_STEPS) for c in v]) for k, v in arms.items() if v}
-        for name, v in values.items():
-            text.append(
-                f"| {env} | {name} | {len(v)} | "
-                + " | ".join(show(bootstrap([v[:, i]], pooled(mean)), len(v)) for i in (0, 1))
-                + " |"
-            )
-        if len(values) == 2:
-            both = [bootstrap([values["reset"][:, i], values["continue"][:, i]], difference) for i in (0, 1)]
-            least = min(map(len, values.values()))
-            text.append(f"| {env} | reset minus continue | | {show(both[0], least)} | {show(both[1], least)} |")
-    (RESULTS / "README.md").write_text("\n".join(text) + "\n")
-    print("\n".join(text))
-
-
 def main() -> None:
     """Parse and go."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -246,7 +128,9 @@ def main() -> None:
     elif arguments.what == "train":
         train_all(arguments.jobs)
     else:
-        report()
+        from results import main as write_results
+
+        write_results()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from toppo.report.compare import Aggregate, Group, Scores, filled
 from toppo.report.load import run_from_directory
 from toppo.report.statistics import (
     LEAST_FOR_INTERVAL,
-    LEAST_FOR_IQM,
     band,
     bootstrap,
     iqm,
@@ -162,7 +161,7 @@ def finals_figure(groups: list[Group]) -> Any:
                 axis.plot([estimate.low, estimate.high], [place, place], color=colour, linewidth=4, alpha=0.35)
         names = [f"{g.arm} ({len(g.runs)})" for g in here]
         axis.set_yticks(range(len(here)), names, fontsize=8, color=INK, parse_math=False)
-        axis.invert_yaxis()
+        axis.set_ylim(len(here) - 0.5, -0.5)
         label(axis, env)
         axis.set_xlabel("final return (runs in brackets)", fontsize=9, color=INK)
     return sheet
@@ -187,17 +186,16 @@ def aggregates_figure(found: list[Aggregate]) -> Any:
     colours, parts = colours_of([a.arm for a in found]), ("IQM", "optimality gap", "P(toppo is better)")
     sheet, axes = figure(1, 3, width=3.6, height=1.2 + 0.3 * len(found))
     for axis, name, pick in zip(axes[0], parts, ("iqm", "gap", "improvement"), strict=True):
-        rows = [(place, a.arm, getattr(a, pick)) for place, a in enumerate(found)]
-        for place, arm, estimate in rows:
+        for place, aggregate in enumerate(found):
+            estimate, colour = getattr(aggregate, pick), colours[aggregate.arm]
             if estimate is None:
                 continue
-            axis.scatter([estimate.value], [place], color=colours[arm], marker="|", s=200, linewidth=2.2)
+            axis.scatter([estimate.value], [place], color=colour, marker="|", s=200, linewidth=2.2)
             if estimate.low is not None:
-                axis.plot([estimate.low, estimate.high], [place, place], color=colours[arm], linewidth=4, alpha=0.4)
+                axis.plot([estimate.low, estimate.high], [place, place], color=colour, linewidth=4, alpha=0.4)
         axis.set_yticks(range(len(found)), [a.arm for a in found], fontsize=8, color=INK, parse_math=False)
-        axis.invert_yaxis()
-        few = name == "IQM" and min(e.runs for _, _, e in rows if e) < LEAST_FOR_IQM and len(found) == 1
-        label(axis, "mean" if few else name)
+        axis.set_ylim(len(found) - 0.5, -0.5)
+        label(axis, name)
     axes[0, 2].axvline(0.5, color=INK, alpha=0.4, linewidth=0.8)
     return sheet
 

@@ -39,10 +39,10 @@ def summary(groups: list[Group], pairs: list[Pair]) -> list[str]:
             sentences.append(f"{env}: {best.arm} reached {best.final().mean():,.4g} ({_runs(best)}).")
             continue
         ours = [p for p in pairs if p.env == env]
-        told = "; ".join(f"{show(p.final)} against {p.theirs} ({verdict(p)})" for p in ours)
+        told = "; ".join(f"{p.theirs} {show(p.final)} ({verdict(p)})" for p in ours)
         sentences.append(
             f"{env}: the highest final return is {best.arm}'s, {best.final().mean():,.4g} ({_runs(best)}). "
-            f"{ours[0].ours}: {told}."
+            f"{ours[0].ours} minus {told}."
         )
     return sentences
 

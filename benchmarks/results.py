@@ -1,0 +1,229 @@
+"""Write docs/results from the curves and data that are committed there: tables, figures, the report, the claims.
+
+python benchmarks/results.py
+
+The curves come from `toppo study proof --out runs/proof --curves docs/results/learning` and, for the other figures,
+from `toppo reproduce FIGURE --curves docs/results/FIGURE`.  No number on these pages is typed by hand.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from toppo.report.compare import Group, Pair, groups_of, pairs_of, verdict
+from toppo.report.figures import curves_figure, save
+from toppo.report.load import Loaded, load
+from toppo.report.page import About, write_report
+from toppo.report.tables import FINAL_COLUMNS, PAIR_COLUMNS, Cell, finals, pairs, show, summary
+
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
+LEARNING = RESULTS / "learning"
+SIDES = {1: "confirmed", -1: "contradicted", 0: "open"}
+
+
+def table(columns: tuple[str, ...], rows: list[list[Cell]]) -> list[str]:
+    """A table in Markdown."""
+    lines = [list(columns), ["---"] * len(columns), *[[cell.text for cell in row] for row in rows]]
+    return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+
+
+def groups_in(name: str) -> list[Group]:
+    """Groups of runs of a figure's study, if its curves are there."""
+    folder = RESULTS / name
+    has = folder.is_dir() and any("grid" in json.loads(p.read_text()) for p in folder.glob("*.json"))
+    return groups_of(load(folder)) if has else []
+
+
+def pair(groups: list[Group], env: str, ours: str, theirs: str) -> Pair | None:
+    """One arm against another on an environment."""
+    by_arm = {g.arm: g for g in groups if g.env == env}
+    return pairs_of([by_arm[ours], by_arm[theirs]])[0] if {ours, theirs} <= set(by_arm) else None
+
+
+def judged(found: Pair | None, env: str, what: str, expected: int = 1) -> str:
+    """A line about one comparison: confirmed, contradicted or open."""
+    if found is None:
+        return f"- {env}: not measured yet."
+    side = SIDES[found.final.side * expected]
+    steps = f"{found.budget:,} steps, {found.final.runs} runs"
+    return (
+        f"- {env}: **{side}**. {what}: final {show(found.final)}, area {show(found.area)} ({steps}; {verdict(found)})."
+    )
+
+
+def several(groups: list[Group], envs: tuple[str, ...], ours: str, theirs: str, expected: int = 1) -> list[str]:
+    """Lines about one comparison on several environments."""
+    return [judged(pair(groups, env, ours, theirs), env, f"{ours} - {theirs}", expected) for env in envs]
+
+
+def beats_ppo(learning: list[Group]) -> list[str]:
+    """ToPPO against PPO on all tasks."""
+    wins = ("HalfCheetah-v5", "Swimmer-v5", "Reacher-v5", "Hopper-v5", "HumanoidStandup-v5", "Humanoid-v5")
+    found = pair(learning, "Walker2d-v5", "toppo", "ppo")
+    exception = judged(found, "Walker2d-v5, where the paper sees no gain", "toppo - ppo", -1)
+    return [*several(learning, wins, "toppo", "ppo"), exception]
+
+
+def geppo_fails(learning: list[Group]) -> list[str]:
+    """GePPO on HumanoidStandup."""
+    return several(learning, ("HumanoidStandup-v5",), "geppo", "ppo", -1)
+
+
+def selection_helps(learning: list[Group]) -> list[str]:
+    """Selecting against not selecting."""
+    groups, envs = groups_in("selection"), ("HalfCheetah-v5", "HumanoidStandup-v5")
+    return [x for n in (5, 6) for x in several(groups, envs, f"toppo-N={n}", f"toppo-N={n}-NOT")]
+
+
+def six_is_better(learning: list[Group]) -> list[str]:
+    """N = 6 against N = 5 on HalfCheetah."""
+    return several(groups_in("selection"), ("HalfCheetah-v5",), "toppo-N=6", "toppo-N=5")
+
+
+def memory_moves(learning: list[Group]) -> list[str]:
+    """|M| over training."""
+    lines = []
+    for group in (g for g in learning if g.arm == "toppo"):
+        sizes = np.array([r.series["memory/size"] for r in group.runs])
+        low, middle, high = np.nanpercentile(sizes, [5, 50, 95])
+        side = "confirmed" if high - low >= 0.5 else "contradicted"
+        lines.append(
+            f"- {group.env}: **{side}**. |M| averaged over a hundredth of a run lies between {low:.2f} and {high:.2f} "
+            f"(5% and 95%), median {middle:.2f} ({len(group.runs)} runs)."
+        )
+    return lines
+
+
+def fixed_eps(learning: list[Group]) -> list[str]:
+    """A fixed clip range against the adaptive one."""
+    envs = ("HalfCheetah-v5", "HumanoidStandup-v5", "Swimmer-v5", "Reacher-v5")
+    return several(groups_in("adaptive-eps"), envs, "toppo", "toppo-adaptive-eps")
+
+
+def times_in_order(learning: list[Group]) -> list[str]:
+    """Run times."""
+    path = RESULTS / "run-time" / "run-time.json"
+    if not path.is_file():
+        return ["- not measured yet."]
+    data = json.loads(path.read_text())
+    times = {algo: sum(parts.values()) for algo, parts in data["milliseconds_per_1000_steps"].items()}
+    side = "confirmed" if times["ppo"] < times["toppo"] < times["geppo"] else "contradicted"
+    told = ", ".join(f"{algo} {ms:.0f}" for algo, ms in sorted(times.items(), key=lambda x: x[1]))
+    return [f"- **{side}** on this machine ({data['scale']} scale). Milliseconds per 1000 steps: {told}."]
+
+
+def vtrace_is_off(learning: list[Group]) -> list[str]:
+    """V ratios."""
+    path = RESULTS / "v-ratio" / "v-ratio.json"
+    if not path.is_file():
+        return ["- not measured yet."]
+    data, lines = json.loads(path.read_text()), []
+    for env in dict.fromkeys(r["env"] for r in data["rows"]):
+        rows = {algo: [r for r in data["rows"] if (r["env"], r["algo"]) == (env, algo)] for algo in ("geppo", "toppo")}
+        middle = {a: [np.median([r[k] for r in mine]) for k in ("ratio", "noise")] for a, mine in rows.items()}
+        told = [f"{algo} {ratio:.3f} (sampling noise {noise:.3f})" for algo, (ratio, noise) in middle.items()]
+        lines.append(f"- {env}: median V ratio {' and '.join(told)} ({data['scale']} scale).")
+    return lines
+
+
+def atari(learning: list[Group]) -> list[str]:
+    """Atari games."""
+    groups = groups_in("atari")
+    envs = tuple(dict.fromkeys(g.env for g in groups))
+    return several(groups, envs, "toppo", "ppo") or ["- not measured yet."]
+
+
+def larger_is_sometimes_better(learning: list[Group]) -> list[str]:
+    """alpha and N against the defaults."""
+    groups = groups_in("alpha-n")
+    others = [(n, a) for n in (5, 8) for a in ("0.03", "0.05", "0.1", "0.3") if (n, a) != (5, "0.03")]
+    lines = []
+    for env in dict.fromkeys(g.env for g in groups):
+        arms = [f"toppo-N={n}-alpha={a}" for n, a in others]
+        lines += [x for arm in arms for x in several(groups, (env,), arm, "toppo-N=5-alpha=0.03")]
+    return lines or ["- not measured yet."]
+
+
+def controls(learning: list[Group]) -> list[str]:
+    """What the paper lacks: is it the old data, or the early stop?"""
+    groups, envs = groups_in("controls"), ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5")
+    pairs = (("toppo", "toppo-alpha=0"), ("toppo", "ppo-early-stop"), ("toppo", "toppo-no-early-stop"))
+    return [x for ours, theirs in pairs for x in several(groups, envs, ours, theirs)]
+
+
+CLAIMS: dict[str, Callable[[list[Group]], list[str]]] = {
+    "ToPPO beats PPO everywhere but on Walker2d": beats_ppo,
+    "GePPO fails on HumanoidStandup": geppo_fails,
+    "Selecting policies helps": selection_helps,
+    "N = 6 is better than N = 5 on HalfCheetah": six_is_better,
+    "|M| moves during training": memory_moves,
+    "A fixed clip range beats Lemma 4.1's adaptive one": fixed_eps,
+    "An iteration's time: PPO < ToPPO < GePPO": times_in_order,
+    "Values estimated by V-trace are off": vtrace_is_off,
+    "ToPPO beats PPO on Atari": atari,
+    "A larger alpha or N is sometimes better": larger_is_sometimes_better,
+    "Controls that the paper lacks: old data, or early stop? (confirmed: ToPPO is better than the control)": controls,
+}
+
+
+def write_claims(learning: list[Group]) -> None:
+    """The page that goes through the paper's claims one by one."""
+    lines = [
+        "# The paper's claims, one by one",
+        "",
+        "Made by `python benchmarks/results.py` from the curves and data in this directory. **Confirmed**: the 95% "
+        "stratified bootstrap interval of the difference of mean final returns lies on the side of the claim; "
+        "**contradicted**: on the other side; **open**: it holds 0, or there are fewer than five runs. Final: mean "
+        "return of the training episodes in the last tenth of the steps. Area: mean return over all steps.",
+        "",
+    ]
+    for claim, judge in CLAIMS.items():
+        lines += [f"## {claim}", "", *judge(learning), ""]
+    (RESULTS / "claims.md").write_text("\n".join(lines).rstrip() + "\n")
+
+
+def write_learning(loaded: Loaded, groups: list[Group]) -> None:
+    """The tables and the figure of the main study."""
+    full = [g for g in groups if "=" not in g.arm]
+    save(curves_figure(full), LEARNING / "learning.png")
+    found = pairs_of(groups)
+    lines = [
+        "# Proof of learning",
+        "",
+        "    toppo study proof --out runs/proof --curves docs/results/learning",
+        "    python benchmarks/results.py",
+        "",
+        "All algorithms at their defaults. Final: mean return of the training episodes that ended in the last tenth of "
+        "the steps. Area: mean return over the whole run. Test: 10 episodes with the most likely action at the end. "
+        "Brackets: 95% bootstrap intervals over runs, from five runs on. [The same as a page](report.html), "
+        "[the paper's claims one by one](../claims.md).",
+        "",
+        *[f"- {sentence}" for sentence in summary(groups, found)],
+        "",
+        *table(FINAL_COLUMNS, finals(groups)),
+        "Differences of means. `toppo-reset_each_batch=False` continues episodes across batches instead of starting "
+        "each with a reset:",
+        "",
+        *table(PAIR_COLUMNS, pairs(found)),
+        "![learning curves](learning.png)",
+        "",
+        "What to know about the data:",
+        "",
+        *[f"- {sentence}" for sentence in loaded.problems],
+    ]
+    (LEARNING / "README.md").write_text("\n".join(lines).rstrip() + "\n")
+
+
+def main() -> None:
+    """Write everything."""
+    loaded = load(LEARNING)
+    groups = groups_of(loaded)
+    write_learning(loaded, groups)
+    write_report(LEARNING, LEARNING / "report.html", About("Proof of learning", "toppo report docs/results/learning"))
+    write_claims(groups)
+
+
+if __name__ == "__main__":
+    main()

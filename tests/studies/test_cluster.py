@@ -1,0 +1,68 @@
+"""A study on a real Ray cluster of two nodes, with a worker killed and a node removed on the way."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.commands import finish, lines, run, start
+from tests.studies.small import bytes_of, study_file
+from toppo.errors import ToppoError
+from toppo.studies.cluster import RayEngine
+
+STEPS = 30_720
+FLAGS = ("--checkpoint-every", 2048)
+
+
+def pids(word: str) -> list[int]:
+    """Processes whose command line has the word."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if word in Path(f"/proc/{pid}/cmdline").read_text():
+                found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_cluster_without_a_token_is_refused(monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.raises(ToppoError, match="RAY_AUTH_MODE is disabled"):
+        RayEngine("local", 1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_that_loses_a_worker_and_a_node_gives_the_same_bytes(tmp_path):
+    pytest.importorskip("ray", reason="no Ray")
+    from ray.cluster_utils import Cluster
+
+    code, out, err = run("study", study_file(tmp_path, STEPS), "--out", tmp_path / "alone", *FLAGS)
+    assert code == 0, out + err
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        second = cluster.add_node(num_cpus=1)
+        shared = tmp_path / "shared"
+        logs = [shared / f"{arm}-Pendulum-v1-0" / "metrics.jsonl" for arm in ("toppo", "ppo")]
+        process = start(
+            "study", tmp_path / "small.json", "--ray", cluster.address, "--out", shared, "--retries", 3, *FLAGS
+        )
+        wait(process, lambda: all(lines(log) > 10 for log in logs))
+        os.kill(pids("ray::_carry_out")[0], signal.SIGKILL)
+        time.sleep(2)
+        cluster.remove_node(second, allow_graceful=False)
+        cluster.add_node(num_cpus=1)
+        code, out, err = finish(process)
+        assert code == 0, out + err
+    finally:
+        cluster.shutdown()
+    assert bytes_of(shared) == bytes_of(tmp_path / "alone")
+
+
+def wait(process, there):
+    while not there():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)

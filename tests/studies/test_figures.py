@@ -1,0 +1,56 @@
+"""The paper's figures from a study whose runs are there already."""
+
+import json
+
+import pytest
+
+from toppo.cli import main
+from toppo.reproduce.figures import FIGURES
+from toppo.reproduce.study_figures import STUDY_FIGURES
+from toppo.spec import to_json
+from toppo.studies.paper import PAPER, paper_study
+from toppo.studies.study import jobs_of
+
+PAPER_FIGURES = {
+    "performance",
+    "atari",
+    "selection",
+    "memory-size",
+    "adaptive-eps",
+    "alpha-n",
+    "run-time",
+    "v-ratio",
+}
+
+
+def finished_curves(folder, study):
+    """The curves that the runs of a study would have left."""
+    folder.mkdir(parents=True)
+    for i, job in enumerate(jobs_of(study)):
+        rows = {"return": [float(i), float(i + 1)], "memory/size": [1.0, 3.0]}
+        data = {"spec": to_json(job.spec), "versions": {}, "grid": [job.spec.steps // 2, job.spec.steps], **rows}
+        (folder / f"{job.name}.json").write_text(json.dumps(data))
+    envs = {job.spec.env for job in jobs_of(study)}
+    (folder / "random.json").write_text(json.dumps({"returns": dict.fromkeys(envs, -1.0)}))
+
+
+def test_every_figure_of_the_paper_is_listed(capsys):
+    assert set(STUDY_FIGURES) | set(FIGURES) == PAPER_FIGURES | {"controls"}
+    assert set(STUDY_FIGURES) == set(PAPER) - {"proof"}
+    main(["list"])
+    listed = capsys.readouterr().out
+    for name in PAPER_FIGURES | {"controls"}:
+        assert f"toppo reproduce {name}:" in listed
+
+
+@pytest.mark.parametrize(("name", "scale"), [("selection", "quick"), ("memory-size", "paper")])
+def test_a_figure_from_finished_runs(name, scale, tmp_path, capsys):
+    finished_curves(tmp_path / "curves", paper_study(name, scale))
+    main(["reproduce", name, "--scale", scale, "--out", str(tmp_path)])
+    said = capsys.readouterr().out
+    jobs = len(jobs_of(paper_study(name, scale)))
+    assert f"{jobs} runs, {jobs} finished before" in said
+    for ending, first in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        assert (tmp_path / f"{name}{ending}").read_bytes().startswith(first)
+    page = (tmp_path / "report.html").read_text()
+    assert ("rehearsal, no conclusion: 102,400 steps instead of 1,000,000, 2 of 10 seeds" in page) == (scale == "quick")
