@@ -152,6 +152,16 @@ def test_reading_a_run_needs_only_its_files(tmp_path):
     assert run_from_directory(root).env == "Unheard-of-v7"
 
 
+def test_a_curve_beside_its_run_directory_keeps_the_run_times(tmp_path):
+    run_directory(tmp_path / "toppo-Pendulum-v1-0")
+    (tmp_path / "curves").mkdir()
+    data = curve(env="Pendulum-v1", test_returns=[4.0])
+    (tmp_path / "curves" / "toppo-Pendulum-v1-0.json").write_text(json.dumps(data))
+    (run,) = load(tmp_path).runs
+    assert run.tests == [4.0]
+    assert run.seconds == pytest.approx(10.0)
+
+
 def test_data_that_do_not_fit_together_are_named(tmp_path):
     for name, data in {
         "toppo-E-0": curve(),

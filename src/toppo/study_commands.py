@@ -46,7 +46,8 @@ def study(arguments: list[str]) -> None:
     )
     chosen = read_study(Path(given.study)) if given.study.endswith(".json") else paper_study(given.study)
     folder = carry_out(with_seeds(chosen, given.seeds), given.out, given)
-    Console().print(f"next: toppo report {folder.curves}", highlight=False, soft_wrap=True)
+    whole = folder.root if folder.curves.parent == folder.root else folder.curves
+    Console().print(f"next: toppo report {whole}", highlight=False, soft_wrap=True)
 
 
 def carry_out(chosen: Study, out: Path | None, given: Any) -> Folder:

@@ -63,7 +63,8 @@ def load(root: Path) -> Loaded:
             elif path.name.startswith("study-"):
                 wanted += [str(name) for name in read_json(path)["runs"]][:MOST_ENTRIES]
             else:
-                runs[path.stem] = run_from_curve(read_json(path), path.stem)
+                run = run_from_curve(read_json(path), path.stem)
+                runs[path.stem] = run._replace(seconds=runs[path.stem].seconds) if path.stem in runs else run
         except (ToppoError, KeyError, TypeError, ValueError, OSError, OverflowError) as error:
             problems.append(f"{clean(path.name)} is left out: {clean(_reason(error), 300)}")
     missing = [name for name in dict.fromkeys(wanted) if name not in runs]
@@ -186,7 +187,7 @@ def _doubts(runs: list[Run]) -> list[str]:
             if any(r.settings != mine[0].settings for r in mine):
                 found.append(f"{env}: the runs of {arm} do not all have the same settings")
     for package in sorted({k for r in runs for k in r.versions}):
-        kinds = sorted({r.versions.get(package, "none") for r in runs})
+        kinds = sorted({r.versions[package] for r in runs if package in r.versions})
         if len(kinds) > 1:
             found.append(f"the runs used different versions of {package}: {', '.join(kinds)}")
     return found
