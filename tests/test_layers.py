@@ -41,7 +41,7 @@ TABLE: dict[str, set[str]] = {
     "collect": {"types", "envs", "streams", "errors"},
     "spec": {"types", "algos", "errors"},
     "presets": {"spec", "types", "envs"},
-    "evaluate": {"collect", "envs", "maths", "nets", "streams", "types"},
+    "evaluate": {"collect", "envs", "errors", "maths", "nets", "streams", "types"},
     "setup": BELOW_TRAIN,
     "metrics": {"types", "maths", "collect", "errors"},
     "train": BELOW_TRAIN | {"setup", "metrics"},

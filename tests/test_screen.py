@@ -3,6 +3,7 @@ import re
 
 from rich.console import Console
 
+from toppo.collect.faults import Notice
 from toppo.metrics import Episode
 from toppo.presets import spec_for
 from toppo.runs import Progress
@@ -22,10 +23,10 @@ METRICS = {
 }
 
 
-def progress(steps, returns=(), seconds=2.0):
+def progress(steps, returns=(), seconds=2.0, faults=()):
     state = State(None, None, None, (), (), 0, 0, steps)
     episodes = [Episode(steps, 0, r, 10) for r in returns]
-    return Progress(SPEC, Iteration(state, METRICS, episodes, {}), seconds, 0)
+    return Progress(SPEC, Iteration(state, METRICS, episodes, {}, list(faults)), seconds, 0)
 
 
 def test_a_plain_output_gets_a_line_at_the_beginning_and_one_at_the_end():
@@ -37,6 +38,17 @@ def test_a_plain_output_gets_a_line_at_the_beginning_and_one_at_the_end():
     assert len(lines) == 2
     words = " ".join(lines[-1].split())
     assert words == "1,000 / 1,000 steps return 550.0 500 steps/s 0:00 left |M| 3 TV 0.040"
+
+
+def test_the_first_faults_are_shown_and_the_others_left_to_the_file():
+    out = io.StringIO()
+    faults = [Notice(0, 3, f"step {i} [red]raised", exact=True) for i in range(5)]
+    with Screen("title", Console(file=out, width=200)) as screen:
+        screen(progress(100, faults=faults[:2]))
+        screen(progress(1000, faults=faults[2:]))
+    warnings = [line for line in out.getvalue().splitlines() if line.startswith("warning: ")]
+    assert warnings[:2] == ["warning: step 0 [red]raised", "warning: step 1 [red]raised"]
+    assert warnings[2:] == ["warning: step 2 [red]raised (further faults stand in faults.jsonl)"]
 
 
 def test_a_terminal_gets_a_live_panel():

@@ -1,7 +1,7 @@
 """The Python API: ``ToPPO("HalfCheetah-v5").learn(1_000_000)``."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import cpu_count
 from pathlib import Path
 from typing import Any, Self
@@ -19,10 +19,10 @@ from toppo.envs.spaces import action_to_env, spaces_from_json, spaces_to_json
 from toppo.errors import ToppoError
 from toppo.evaluate import play, policy_of
 from toppo.presets import spec_for
-from toppo.rundir.checkpoint import read_checkpoint, write_checkpoint
+from toppo.rundir.checkpoint import Declared, newest_checkpoint, read_checkpoint, write_checkpoint
 from toppo.rundir.layout import Layout
 from toppo.setup import Setup, initial_state, plan
-from toppo.snapshot import state_from_arrays, state_to_arrays
+from toppo.snapshot import check_facts, state_from_arrays, state_to_arrays
 from toppo.spec import Spec, algorithm, from_json, to_json
 from toppo.streams import Purpose, stream
 from toppo.train import Iteration, train
@@ -138,18 +138,27 @@ def load(path: str | Path, env: EnvSource | None = None) -> Agent:
 
     Nothing in the files is executed.  The environment is made only if its id is registered or ``env`` is given.
     """
-    root = Path(path)
-    checkpoint = runs.load(root)[1] if Layout(root).spec.is_file() else read_checkpoint(root)
-    facts = checkpoint.facts
-    spec, spaces = from_json(facts.get("spec")), spaces_from_json(facts.get("spaces"))
-    setup = Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.steps, spec.seed)
-    state = state_from_arrays(setup, checkpoint.arrays, facts.get("state", {}))
+    layout = Layout(Path(path))
+
+    def fits(facts: dict[str, Any], arrays: Mapping[str, Declared]) -> None:
+        check_facts(_setup_from(facts)[1], facts, arrays)
+
+    is_run = layout.spec.is_file()
+    checkpoint = newest_checkpoint(layout.checkpoints, fits)[0] if is_run else read_checkpoint(layout.root, fits)
+    spec, setup = _setup_from(checkpoint.facts)
+    state = state_from_arrays(setup, checkpoint.arrays, checkpoint.facts.get("state", {}))
     if env is None:
         try:
             env = runs.source_of(spec)
         except ToppoError:
             env = None
     return Agent(spec, env, setup, state)
+
+
+def _setup_from(facts: dict[str, Any]) -> tuple[Spec, Setup]:
+    """The fixed parts of an agent, as its file says."""
+    spec, spaces = from_json(facts.get("spec")), spaces_from_json(facts.get("spaces"))
+    return spec, Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.steps, spec.seed)
 
 
 def default_workers(spec: Spec) -> int:

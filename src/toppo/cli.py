@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from toppo import __version__
-from toppo.errors import USAGE, ToppoError
+from toppo.errors import IO_ERROR, USAGE, ToppoError
 
 
 class Command(NamedTuple):
@@ -121,6 +122,8 @@ def main(arguments: list[str] | None = None) -> None:
         COMMANDS[arguments[0]].run(arguments[1:])
     except ToppoError as error:
         _leave(str(error), error.code)
+    except MemoryError:
+        _leave("there is not enough memory for this: choose smaller --n, --envs or --hidden", IO_ERROR)
     except KeyboardInterrupt:
         _leave("stopped at once; the last checkpoint is whole", 130)
     except BrokenPipeError:
@@ -129,7 +132,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _leave(sentence: str, code: int) -> Any:
-    print(f"toppo: {sentence}", file=sys.stderr)
+    # What a file said may stand in the sentence: nothing of it may steer the terminal.
+    plain = "".join(c if c.isprintable() else "?" for c in sentence)
+    with suppress(OSError):  # the terminal may have gone
+        print(f"toppo: {plain}", file=sys.stderr)
     raise SystemExit(code)
 
 

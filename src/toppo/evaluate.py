@@ -7,6 +7,7 @@ import numpy as np
 
 from toppo.collect.act import mlp_actor, noise_for
 from toppo.envs import Environment, Spaces
+from toppo.errors import BAD_DATA, ToppoError
 from toppo.maths.moments import standard_deviation
 from toppo.nets import acting_weights
 from toppo.streams import Purpose, seed_for, stream
@@ -39,6 +40,11 @@ def play(
     after_step: Callable[[int], None] = lambda episode: None,
 ) -> list[tuple[float, int]]:
     """Undiscounted return and length of ``episodes`` episodes; ``after_step`` is called with the episode's number."""
+    theirs, ours = (spaces._replace(episode_limit=None) for spaces in (env.spaces, policy.spaces))
+    if theirs != ours:
+        raise ToppoError(
+            f"the policy was trained in spaces other than those of {env.name}: {ours}, not {theirs}", BAD_DATA
+        )
     actor = mlp_actor(policy.shift, policy.factor, policy.weights)
     results = []
     for episode in range(episodes):

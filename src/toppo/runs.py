@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +19,12 @@ from toppo.evaluate import play, policy_of
 from toppo.interrupt import Interrupted, StopRequest, stop_request
 from toppo.records import Records
 from toppo.rundir.checkpoint import Checkpoint, CheckpointError, add_checkpoint, newest_checkpoint
+from toppo.rundir.files import refuse_strange_entries
 from toppo.rundir.layout import Layout, read_json, write_json
 from toppo.rundir.lock import exclusive
 from toppo.rundir.versions import differences, versions
 from toppo.setup import Setup, check, initial_state, plan
-from toppo.snapshot import state_from_arrays, state_to_arrays
+from toppo.snapshot import check_facts, state_from_arrays, state_to_arrays
 from toppo.spec import Spec, algorithm, from_json, to_json
 from toppo.train import Iteration, train
 from toppo.types import State
@@ -99,6 +101,7 @@ def resume(
     """Continue a run to the same bytes as if it had never stopped."""
     layout = Layout(root)
     spec = from_json(read_json(layout.spec))
+    refuse_strange_entries(root)
     drift = differences(read_json(layout.versions))
     if drift and not allow_drift:
         raise ToppoError(
@@ -109,7 +112,7 @@ def resume(
     setup = setup_for(spec, source)
     with exclusive(layout.lock):
         try:
-            checkpoint, damaged = newest_checkpoint(layout.checkpoints)
+            checkpoint, damaged = newest_checkpoint(layout.checkpoints, partial(check_facts, setup))
         except CheckpointError as error:
             if error.code != NO_INPUT:
                 raise
@@ -130,13 +133,6 @@ def writing(root: Path) -> Iterator[None]:
             f"`toppo resume {root}`",
             IO_ERROR,
         ) from error
-
-
-def load(root: Path) -> tuple[Spec, Checkpoint]:
-    """The spec and the newest checkpoint of a run."""
-    layout = Layout(root)
-    spec = from_json(read_json(layout.spec))
-    return spec, newest_checkpoint(layout.checkpoints)[0]
 
 
 def source_of(spec: Spec) -> str:

@@ -1,7 +1,7 @@
 """A training state as named arrays and plain facts, and back."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,18 @@ from toppo.rundir.checkpoint import CheckpointError
 from toppo.setup import Setup, initial_learner, network
 from toppo.types import Memory, OpenEpisode, Scale, Segment, State
 from toppo.update import RawBatch, compile_programs
+
+
+class Shaped(Protocol):
+    """An array, or what a file says of one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its dimensions."""
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """The type of its entries."""
 
 
 def state_to_arrays(state: State) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -33,22 +45,52 @@ def state_to_arrays(state: State) -> tuple[dict[str, np.ndarray], dict[str, Any]
     return arrays, facts
 
 
+def check_arrays(setup: Setup, arrays: Mapping[str, Shaped], facts: Mapping[str, Any]) -> None:
+    """Refuse arrays of other names, types or shapes than the spec implies; their contents are not looked at."""
+    try:
+        learner, segment = jax.eval_shape(lambda: initial_learner(setup)), named_leaves(segment_template(setup))
+        size, spaces = setup.spaces.obs_size, setup.spaces
+        memory, started = facts["memory"], facts["started"]
+        if len(started) != setup.common.envs or memory * len(segment) > len(arrays):
+            raise ValueError("it holds other arrays than the spec implies")
+        expected = {f"learner/{name}": (x.dtype, x.shape) for name, x in named_leaves(learner).items()}
+        expected |= {f"memory/{i}/{name}": (x.dtype, x.shape) for i in range(memory) for name, x in segment.items()}
+        for i in range(len(started)):
+            length = arrays[f"episode/{i}/rewards"].shape
+            actions = (np.int32, length) if spaces.discrete else (np.float32, (*length, spaces.action_size))
+            expected[f"episode/{i}/actions"] = actions
+            expected[f"episode/{i}/rewards"] = (np.float64, length[:1])
+            expected[f"episode/{i}/obs"] = (np.float32, (size,))
+        for name, shape in (("obs", (size,)), ("return", ())):
+            expected |= {f"moments/{name}/{part}": (np.float64, shape) for part in ("mean", "var")}
+            expected[f"moments/{name}/n"] = (np.float64, ())
+        for name, (dtype, dims) in expected.items():
+            array = arrays[name]
+            if array.shape != dims or array.dtype != dtype:
+                raise ValueError(f"{name} is {array.dtype}{array.shape}, but must be {np.dtype(dtype)}{dims}")
+        if len(arrays) != len(expected):
+            raise ValueError("it holds other arrays than the spec implies")
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise CheckpointError(f"the checkpoint does not fit its spec: {error}") from error
+
+
+def check_facts(setup: Setup, facts: Mapping[str, Any], arrays: Mapping[str, Shaped]) -> None:
+    """``check_arrays`` as a reader of checkpoints calls it."""
+    check_arrays(setup, arrays, facts.get("state", {}))
+
+
 def state_from_arrays(setup: Setup, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> State:
-    """The state that ``state_to_arrays`` took apart; every shape must be the one that the spec implies."""
-    expected = 0
+    """The state that ``state_to_arrays`` took apart; a stranger may have made the arrays."""
+    check_arrays(setup, arrays, facts)
     try:
         learner = fill(jax.eval_shape(lambda: initial_learner(setup)), arrays, "learner/")
         template = segment_template(setup)
-        memory: Memory = tuple(fill(template, arrays, f"memory/{i}/") for i in range(int(facts["memory"])))
-        episodes = tuple(_episode(setup, arrays, i, int(n)) for i, n in enumerate(facts["started"]))
-        obs_moments = _moments(arrays, "obs", (setup.spaces.obs_size,))
-        return_moments = _moments(arrays, "return", ())
-        batches, iteration, steps = (int(facts[name]) for name in ("batches", "iteration", "steps"))
-        expected = len(named_leaves(learner)) + len(memory) * len(named_leaves(template)) + 3 * len(episodes) + 6
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+        memory: Memory = tuple(fill(template, arrays, f"memory/{i}/") for i in range(facts["memory"]))
+        episodes = tuple(_episode(arrays, i, n) for i, n in enumerate(facts["started"]))
+        obs_moments, return_moments = _moments(arrays, "obs"), _moments(arrays, "return")
+        batches, iteration, steps = (_count(facts[name]) for name in ("batches", "iteration", "steps"))
+    except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit its spec: {error}") from error
-    if len(episodes) != setup.common.envs or len(arrays) != expected:
-        raise CheckpointError("the checkpoint does not fit its spec: it holds other arrays than the spec implies")
     return State(learner, obs_moments, return_moments, memory, episodes, batches, iteration, steps)
 
 
@@ -80,28 +122,29 @@ def named_leaves(tree: Any) -> dict[str, Any]:
 def fill(template: Any, arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
     """``template`` with the arrays of that prefix in place of its leaves."""
     filled = []
-    for name, leaf in named_leaves(template).items():
+    for name in named_leaves(template):
         array = arrays[prefix + name]
-        if array.shape != leaf.shape or array.dtype != leaf.dtype:
-            raise ValueError(f"{prefix}{name} is {array.dtype}{array.shape}, but must be {leaf.dtype}{leaf.shape}")
         if not np.isfinite(array).all():
             raise ValueError(f"{prefix}{name} holds a value that is not finite")
         filled.append(jnp.asarray(array))
     return jax.tree.unflatten(jax.tree.structure(template), filled)
 
 
-def _moments(arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> Moments:
+def _moments(arrays: Mapping[str, np.ndarray], name: str) -> Moments:
     n, mean, var = (arrays[f"moments/{name}/{part}"] for part in Moments._fields)
-    if n.shape != () or mean.shape != shape or var.shape != shape:
-        raise ValueError(f"moments/{name} has arrays of other shapes than the environment's")
     if not all(np.isfinite(x).all() for x in (n, mean, var)) or n < 0 or np.any(var < 0):
         raise ValueError(f"moments/{name} holds values that no data have")
     return Moments(float(n), mean, var)
 
 
-def _episode(setup: Setup, arrays: Mapping[str, np.ndarray], i: int, started: int) -> OpenEpisode:
+def _episode(arrays: Mapping[str, np.ndarray], i: int, started: Any) -> OpenEpisode:
     actions, rewards, obs = (arrays[f"episode/{i}/{name}"] for name in ("actions", "rewards", "obs"))
-    row = () if setup.spaces.discrete else (setup.spaces.action_size,)
-    if actions.shape[1:] != row or rewards.shape != actions.shape[:1] or obs.shape != (setup.spaces.obs_size,):
-        raise ValueError(f"episode/{i} has arrays of other shapes than the environment's")
-    return OpenEpisode(started, actions, rewards, obs)
+    if not all(np.isfinite(x).all() for x in (actions, rewards, obs)):
+        raise ValueError(f"episode/{i} holds a value that is not finite")
+    return OpenEpisode(_count(started), actions, rewards, obs)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return value

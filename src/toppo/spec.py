@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite
 from typing import Any
 
@@ -30,9 +31,14 @@ class Spec:
         algorithm(self.algo)
         require(self.steps >= 1, f"steps is {self.steps}, but must be at least 1")
         require(0 <= self.seed < 2**31, f"seed is {self.seed}, but must be in [0, 2^31)")
+        require(self.env.isprintable() and len(self.env) <= 200, f"env is {self.env[:200]!r}, which is no name")
         n, common = self.config.n, self.common
         for name, value in {**vars(common), **vars(self.config)}.items():
             require(not isinstance(value, float) or isfinite(value), f"{name} is {value}, but must be finite")
+        # Beyond these a machine would fail in the middle of things; a stranger's file may ask for anything.
+        require(n <= 10**8, f"n is {n}, but must be at most 10^8")
+        weights = sum(a * b for a, b in pairwise(common.hidden))
+        require(max(weights, *common.hidden, 0) <= 10**9, f"hidden is {common.hidden}, which is more than 10^9 weights")
         require(n % common.envs == 0, f"n is {n}, but must be a multiple of envs = {common.envs}")
         require(n >= common.minibatches, f"n is {n}, but must be at least minibatches = {common.minibatches}")
 

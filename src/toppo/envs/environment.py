@@ -22,7 +22,8 @@ class Environment:
         """Strip the checking wrappers; ``name`` stands in messages."""
         self.name = name
         self.env, self._limit = strip(env)
-        self._to_env: Callable[[np.ndarray], Any] = action_to_env(describe(env))
+        self.spaces = describe(env)
+        self._to_env: Callable[[np.ndarray], Any] = action_to_env(self.spaces)
         self._step = thin_step(self.env) or self.env.step
         self.t = 0  # steps of this episode
         self._seed = 0

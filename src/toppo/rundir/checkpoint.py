@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +17,24 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
+from toppo.rundir.files import open_regular
 from toppo.rundir.layout import read_json, sync_directory
 
 SCHEMA = 1
 MOST_ARRAY_BYTES = 2_000_000_000
 MOST_HEADER_BYTES = 10_000_000
+MOST_ARRAYS = 10_000
+DTYPES = {
+    name: np.dtype(kind)
+    for name, kind in {
+        "BOOL": "?",
+        "U8": "u1",
+        "I32": "i4",
+        "I64": "i8",
+        "F32": "f4",
+        "F64": "f8",
+    }.items()
+}
 ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
 
 
@@ -30,6 +43,16 @@ class Checkpoint(NamedTuple):
 
     arrays: dict[str, np.ndarray]
     facts: dict[str, Any]
+
+
+class Declared(NamedTuple):
+    """An array as the header of its file describes it."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+Check = Callable[[dict[str, Any], Mapping[str, Declared]], None]
 
 
 class CheckpointError(ToppoError):
@@ -68,8 +91,11 @@ def write_checkpoint(target: Path, arrays: Mapping[str, np.ndarray], facts: Mapp
         raise
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint that a stranger may have made: sizes first, then digests, then contents."""
+def read_checkpoint(path: Path, check: Check = lambda facts, declared: None) -> Checkpoint:
+    """Read a checkpoint that a stranger may have made: sizes first, then shapes, then digests, then contents.
+
+    ``check`` raises CheckpointError if it does not want the arrays that the file declares; they are not read then.
+    """
     if not path.is_dir():
         raise CheckpointError(f"{path} is not a checkpoint directory", NO_INPUT)
     manifest = read_json(path / MANIFEST)
@@ -82,16 +108,17 @@ def read_checkpoint(path: Path) -> Checkpoint:
     arrays, facts = manifest.get("arrays"), manifest.get("facts")
     if not isinstance(arrays, dict) or not isinstance(facts, dict):
         raise CheckpointError(f"{path}: the manifest lacks its arrays or facts")
-    return Checkpoint(_read_arrays(path / ARRAYS, arrays.get("bytes"), arrays.get("sha256")), facts)
+    read = _read_arrays(path / ARRAYS, arrays.get("bytes"), arrays.get("sha256"), lambda found: check(facts, found))
+    return Checkpoint(read, facts)
 
 
-def newest_checkpoint(folder: Path) -> tuple[Checkpoint, list[str]]:
+def newest_checkpoint(folder: Path, check: Check = lambda facts, declared: None) -> tuple[Checkpoint, list[str]]:
     """The newest checkpoint of a run that can be read, and a sentence for every newer one that cannot."""
     names = sorted((p.name for p in folder.iterdir() if p.name.isdigit()), reverse=True) if folder.is_dir() else []
     damaged: list[str] = []
     for name in names[:2]:
         try:
-            return read_checkpoint(folder / name), damaged
+            return read_checkpoint(folder / name, check), damaged
         except ToppoError as error:
             damaged.append(str(error))
     if damaged:
@@ -105,12 +132,15 @@ def add_checkpoint(folder: Path, steps: int, arrays: Mapping[str, np.ndarray], f
     write_checkpoint(folder / f"{steps:012d}", arrays, facts)
     names = sorted(p.name for p in folder.iterdir())
     complete = [n for n in names if n.isdigit()]
-    for name in [*complete[:-2], *(n for n in names if n.endswith(".tmp"))]:
+    for name in [*complete[:-2], *(n for n in names if n.startswith("."))]:
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    try:
+        return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    except RecursionError:
+        return "nothing that deep was written by toppo"
 
 
 def _write(path: Path, payload: bytes) -> None:
@@ -120,19 +150,35 @@ def _write(path: Path, payload: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _read_arrays(path: Path, size: Any, sha256: Any) -> dict[str, np.ndarray]:
-    if not path.is_file() or path.is_symlink():
-        raise CheckpointError(f"{path} is missing or is not a regular file", NO_INPUT)
-    actual = path.stat().st_size
-    if actual != size or actual > MOST_ARRAY_BYTES:
-        raise CheckpointError(f"{path} has {actual} bytes where its manifest says {size}: the file is damaged")
-    payload = path.read_bytes()
+def _read_arrays(
+    path: Path, size: Any, sha256: Any, check: Callable[[Mapping[str, Declared]], None]
+) -> dict[str, np.ndarray]:
+    with open_regular(path, MOST_ARRAY_BYTES) as file:
+        actual = os.fstat(file.fileno()).st_size
+        if actual != size:
+            raise CheckpointError(f"{path} has {actual} bytes where its manifest says {size}: the file is damaged")
+        head = file.read(8)
+        length = int.from_bytes(head, "little")
+        if length > MOST_HEADER_BYTES:
+            raise CheckpointError(f"{path} has a header above {MOST_HEADER_BYTES} bytes")
+        head += file.read(length)
+        check(_declared(path, head[8:]))
+        payload = head + file.read()
     if hashlib.sha256(payload).hexdigest() != sha256:
         raise CheckpointError(f"{path} does not match the sha256 in its manifest: the file is damaged")
-    if int.from_bytes(payload[:8], "little") > MOST_HEADER_BYTES:
-        raise CheckpointError(f"{path} has a header above {MOST_HEADER_BYTES} bytes")
     try:
         arrays: dict[str, np.ndarray] = load(payload)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is not a safetensors file: {error}") from error
     return arrays
+
+
+def _declared(path: Path, header: bytes) -> dict[str, Declared]:
+    """Type and shape of every array, from the header alone."""
+    try:
+        entries = json.loads(header)
+        if len(entries) > MOST_ARRAYS:
+            raise ValueError(f"it declares {len(entries)} arrays, but at most {MOST_ARRAYS} are read")
+        return {name: Declared(DTYPES[entry["dtype"]], tuple(entry["shape"])) for name, entry in entries.items()}
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path} is not a safetensors file: {error}") from error

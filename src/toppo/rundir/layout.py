@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
+from toppo.errors import BAD_DATA, ToppoError
+from toppo.rundir.files import open_regular
 
-MOST_JSON_BYTES = 10_000_000
+MOST_JSON_BYTES = 1_000_000
 
 
 class Layout(NamedTuple):
@@ -98,12 +99,10 @@ def write_text(path: Path, text: str) -> None:
 
 def read_json(path: Path) -> Any:
     """Read a JSON file that a stranger may have made."""
-    if not path.is_file():
-        raise ToppoError(f"{path} does not exist: is this a run directory?", NO_INPUT)
-    if path.stat().st_size > MOST_JSON_BYTES:
-        raise ToppoError(f"{path} has {path.stat().st_size} bytes, but at most {MOST_JSON_BYTES} are read", BAD_DATA)
+    with open_regular(path, MOST_JSON_BYTES) as file:
+        text = file.read()
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ToppoError(f"{path} is not valid JSON: {error}", BAD_DATA) from error
 

@@ -4,12 +4,16 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from toppo.errors import BAD_DATA, ToppoError
+from toppo.rundir.files import open_regular
 
 SCHEMA = 1
+MOST_LOG_BYTES = 2_000_000_000
+MOST_LINE_BYTES = 1_000_000
 
 
 class JsonLines:
@@ -45,11 +49,12 @@ class JsonLines:
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a log without its header; a torn last line is dropped."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file):
+    with open_regular(path, MOST_LOG_BYTES) as file:
+        for number in count():
+            line = file.readline(MOST_LINE_BYTES)
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return
             if number > 0 and isinstance(row, dict):
                 yield row

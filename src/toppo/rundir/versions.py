@@ -1,9 +1,10 @@
 """Versions of everything that can change a run's numbers."""
 
 import platform
-from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from toppo.errors import BAD_DATA, ToppoError
 
 PACKAGES = ("toppo", "jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco", "ale-py")
 
@@ -19,8 +20,10 @@ def versions() -> dict[str, str]:
     return found
 
 
-def differences(recorded: Mapping[str, Any]) -> list[str]:
+def differences(recorded: Any) -> list[str]:
     """What is installed in another version than was recorded, as ``name recorded -> now``."""
+    if not isinstance(recorded, dict):
+        raise ToppoError(f"the recorded versions are {type(recorded).__name__}, but must be an object", BAD_DATA)
     now = versions()
     names = [*PACKAGES, "machine"]
     return [f"{n} {recorded.get(n)} -> {now.get(n)}" for n in names if recorded.get(n) != now.get(n)]
