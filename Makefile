@@ -9,7 +9,7 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mujoco,video,ray,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mujoco,atari,video,ray,worlds,dev]'
 	touch $(READY)
 
 demo: $(READY)

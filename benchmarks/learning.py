@@ -71,7 +71,7 @@ def run_cell(cell: dict) -> None:
     """Train one cell and write its curve."""
     from toppo.collect.pool import open_pool
     from toppo.device import prepare
-    from toppo.envs import open_environment
+    from toppo.envs import open_player
     from toppo.evaluate import play, policy_of
     from toppo.rundir.curve import compact
     from toppo.rundir.versions import versions
@@ -91,7 +91,7 @@ def run_cell(cell: dict) -> None:
         metrics.append(iteration.metrics)
         episodes += [{"step": e.step, "return": e.ret} for e in iteration.episodes]
     pool.close()
-    tests = play(policy_of(state, setup.spaces), open_environment(spec.env, 0), 10, spec.seed)
+    tests = play(policy_of(state, setup), open_player(spec.env), 10, spec.seed)
     curve = compact(to_json(spec), versions(), episodes, metrics)
     curve |= {"spec_hash": spec_hash(spec), "test_returns": [round(r, 3) for r, _ in tests]}
     RESULTS.mkdir(parents=True, exist_ok=True)

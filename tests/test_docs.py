@@ -102,6 +102,8 @@ def test_every_command_is_found_in_a_page(tmp_path):
 def test_examples_run(path, tmp_path, monkeypatch):
     if path.name == "demo.py":
         pytest.importorskip("mujoco", reason="no MuJoCo")
+    if path.name == "third_party.py":
+        pytest.importorskip("minigrid", reason="no MiniGrid")
     monkeypatch.chdir(tmp_path)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)

@@ -12,7 +12,19 @@ import toppo
 ROOT = Path(toppo.__file__).parent
 
 # Every part of the package and all of our own code that it may import; its own part is always allowed.
-BELOW_TRAIN = {"types", "maths", "envs", "nets", "optimise", "update", "algos", "collect", "streams", "errors"}
+BELOW_TRAIN = {
+    "types",
+    "maths",
+    "envs",
+    "nets",
+    "vision",
+    "optimise",
+    "update",
+    "algos",
+    "collect",
+    "streams",
+    "errors",
+}
 BELOW_RUNS = BELOW_TRAIN | {
     "setup",
     "metrics",
@@ -28,6 +40,7 @@ BELOW_RUNS = BELOW_TRAIN | {
 TABLE: dict[str, set[str]] = {
     "types": set(),
     "streams": set(),
+    "scores": set(),
     "errors": set(),
     "device": set(),
     "interrupt": set(),
@@ -35,13 +48,14 @@ TABLE: dict[str, set[str]] = {
     "theory": {"maths", "errors"},
     "envs": {"errors"},
     "nets": {"types", "maths"},
+    "vision": {"nets"},
     "optimise": {"types", "maths"},
     "update": {"types", "maths", "optimise"},
     "algos": {"types", "maths", "optimise"},
     "collect": {"types", "envs", "streams", "errors"},
     "spec": {"types", "algos", "errors"},
     "presets": {"spec", "types", "envs"},
-    "evaluate": {"collect", "envs", "errors", "maths", "nets", "streams", "types"},
+    "evaluate": {"collect", "envs", "errors", "maths", "nets", "setup", "streams", "types"},
     "setup": BELOW_TRAIN,
     "metrics": {"types", "maths", "collect", "errors"},
     "train": BELOW_TRAIN | {"setup", "metrics"},

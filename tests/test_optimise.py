@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from toppo.optimise import adam_epochs, adam_init, adapt_lr, permutations
+from toppo.optimise import adam_epochs, adam_init, adapt_lr, permutations, squared_error
 from toppo.types import Common
 
 COMMON = Common(epochs=3, minibatches=2, adam_eps=1e-4)
@@ -61,3 +61,9 @@ def test_permutations_visit_every_sample_once_and_drop_the_rest():
 @pytest.mark.parametrize(("tv", "factor"), [(0.06, 1 / 1.03), (0.04, 1.0), (0.02, 1.03)])
 def test_the_learning_rate_follows_the_total_variation(tv, factor):
     assert float(adapt_lr(jnp.float32(2.0), jnp.float32(tv), jnp.float32(0.1))) == pytest.approx(2 * factor)
+
+
+def test_the_critics_change_is_clipped_only_where_that_costs_more():
+    # V = 2, R = 0, V_k = 1, eps = 1/2: max(4, 1.5^2) / 2; with R = 3: max(1, 1.5^2) / 2; without a bound (2 - 3)^2 / 2.
+    error = lambda ret, eps: float(squared_error(jnp.array(2.0), jnp.array(ret), jnp.array(1.0), eps))  # noqa: E731
+    assert [error(0.0, 0.5), error(3.0, 0.5), error(3.0, 0.0)] == [2.0, 1.125, 0.5]

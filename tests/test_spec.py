@@ -42,9 +42,12 @@ def test_every_spec_survives_its_json(algo, steps, seed, gamma, lr, hidden, flag
 
 
 def test_the_json_holds_every_setting():
-    data = to_json(example())
+    later = {"sign_reward": True, "shared_trunk": True, "critic_coef": 0.3, "critic_clip": 0.1}
+    data = to_json(example(**later))
     assert set(data) == {"schema", "env", "algo", "steps", "seed", "common", "config"}
     assert set(data["common"]) == {f.name for f in dataclasses.fields(Common)}
+    assert from_json(data) == example(**later)
+    assert set(data["common"]) - set(to_json(example())["common"]) == set(later)  # hashes of earlier specs hold
     assert set(data["config"]) == {f.name for f in dataclasses.fields(ToPPOConfig)}
 
 

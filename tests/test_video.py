@@ -10,7 +10,7 @@ from toppo.video import VideoError, record
 
 def film(env_id, path):
     agent = toppo.PPO(env_id, seed=0, hidden=(8,))
-    return record(policy_of(agent.state, agent.spaces), env_id, path, 0, seconds=1)
+    return record(policy_of(agent.state, agent.setup), env_id, path, 0, seconds=1)
 
 
 def test_a_film_of_an_episode(tmp_path):

@@ -35,7 +35,7 @@ class Recorder:
     """A pool that writes down every batch."""
 
     def __init__(self, pool: Pool) -> None:
-        self.pool, self.buffers, self.batches = pool, pool.buffers, []
+        self.pool, self.buffers, self.finals, self.batches = pool, pool.buffers, pool.finals, []
         self.restore, self.close = pool.restore, pool.close
 
     def start(self, batch: int, episodes: tuple[OpenEpisode, ...]) -> None:

@@ -7,21 +7,24 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 
 from toppo import runs
-from toppo.collect.act import mlp_actor, noise_for
+from toppo.collect.act import noise_for
 from toppo.collect.episodes import after_replay
 from toppo.collect.faults import OnNan, tolerance
 from toppo.collect.pool import open_pool
 from toppo.device import prepare
-from toppo.envs import EnvSource, Spaces, open_environment
-from toppo.envs.spaces import action_to_env, spaces_from_json, spaces_to_json
+from toppo.envs import EnvSource, Spaces, open_player
+from toppo.envs.actions import action_to_env
+from toppo.envs.rows import rows_of
+from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import ToppoError
 from toppo.evaluate import play, policy_of
 from toppo.presets import spec_for
 from toppo.rundir.checkpoint import Declared, newest_checkpoint, read_checkpoint, write_checkpoint
 from toppo.rundir.layout import Layout
-from toppo.setup import Setup, initial_state, plan
+from toppo.setup import Setup, acting, initial_state, plan
 from toppo.snapshot import check_facts, state_from_arrays, state_to_arrays
 from toppo.spec import Spec, algorithm, from_json, to_json
 from toppo.streams import Purpose, stream
@@ -67,7 +70,8 @@ class Agent:
         prepare()
         setup = self.setup._replace(steps=self.state.steps + total_timesteps)
         workers = default_workers(self.spec) if workers is None else workers
-        pool = open_pool(plan(setup), self.source, workers, tolerance(on_nan, env_timeout, env_restarts))
+        bears = tolerance(on_nan, env_timeout, env_restarts)
+        pool = open_pool(plan(setup), self.source, workers, bears, acting(setup))
         try:
             if self.state.batches:
                 exact = pool.restore(self.state.episodes)
@@ -84,24 +88,20 @@ class Agent:
 
     def predict(
         self,
-        observation: np.ndarray,
+        observation: Any,
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = False,
+        action_masks: np.ndarray | None = None,
     ) -> tuple[np.ndarray, Any]:
         """Actions for one observation or a batch of them, in the environment's own bounds.
 
         Follows Stable-Baselines3's convention, so its ``evaluate_policy`` accepts the agent.
         """
-        policy = policy_of(self.state, self.spaces)
-        observation = np.asarray(observation)
-        single = observation.shape == self.spaces.obs_shape
-        if not single and observation.shape[1:] != self.spaces.obs_shape:
-            raise ValueError(f"observation has shape {observation.shape}, but must have {self.spaces.obs_shape}")
-        rows = observation.reshape(-1, self.spaces.obs_size)
+        rows, single = rows_of(self.spaces, observation, action_masks)
         noise = noise_for(self._rng, len(rows), self.spaces.action_size, self.spaces.discrete) * (not deterministic)
         to_env = action_to_env(self.spaces)
-        actor = mlp_actor(policy.shift, policy.factor, policy.weights, len(rows))
+        actor = policy_of(self.state, self.setup).actor(len(rows))
         actions = np.stack([np.asarray(to_env(action)) for action in actor(rows, noise)])
         return (actions[0] if single else actions), state
 
@@ -110,8 +110,8 @@ class Agent:
         source = env if env is not None else self.source
         if source is None:
             raise ToppoError("this agent has no environment to play in: give env=...")
-        world = open_environment(source, 0)
-        results = play(policy_of(self.state, self.spaces), world, episodes, self.spec.seed, deterministic)
+        world = open_player(source)
+        results = play(policy_of(self.state, self.setup), world, episodes, self.spec.seed, deterministic)
         return [ret for ret, _ in results]
 
     def save(self, path: str | Path) -> None:
@@ -128,6 +128,8 @@ class Agent:
 def create(algo: str, env: EnvSource, seed: int = 0, **settings: Any) -> Agent:
     """A new agent of an algorithm, with any of its settings by name."""
     name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+    if isinstance(env, VectorEnv):
+        settings = {"envs": env.num_envs, **settings}
     spec = spec_for(name, algo, 1, seed, **settings)
     setup = runs.setup_for(spec, env)
     return Agent(spec, env, setup, initial_state(setup))

@@ -14,11 +14,11 @@ from rich.table import Table
 from toppo import agent, runs
 from toppo.algos import REGISTRY
 from toppo.collect.faults import OnNan, tolerance
-from toppo.envs import open_environment
+from toppo.envs import open_player
 from toppo.errors import USAGE, ToppoError
 from toppo.evaluate import play, policy_of
 from toppo.interrupt import Interrupted
-from toppo.presets import PAPER_TASKS, defaults
+from toppo.presets import PAPER_GAMES, PAPER_TASKS, defaults
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import Options
 from toppo.screen import Screen, Terminal
@@ -141,8 +141,8 @@ def evaluate(arguments: list[str]) -> None:
         raise ToppoError(f"episodes is {given.episodes}, but must be at least 1")
     trained = agent.load(given.run)
     source = given.env or runs.source_of(trained.spec)
-    policy = policy_of(trained.state, trained.spaces)
-    results = play(policy, open_environment(source, 0), given.episodes, given.seed, not given.stochastic)
+    policy = policy_of(trained.state, trained.setup)
+    results = play(policy, open_player(source), given.episodes, given.seed, not given.stochastic)
     returns = [ret for ret, _ in results]
     mean = sum(returns) / len(returns)
     spread = (sum((r - mean) ** 2 for r in returns) / len(returns)) ** 0.5
@@ -196,6 +196,7 @@ def list_all(arguments: list[str]) -> None:
         table.add_row(chosen.name, chosen.title, str(chosen.config().n), text)
     console.print(table)
     console.print(f"the paper's MuJoCo tasks: {', '.join(PAPER_TASKS)}", highlight=False)
+    console.print(f"the paper's Atari games: {', '.join(PAPER_GAMES)}", highlight=False)
     from toppo.reproduce.figures import FIGURES
     from toppo.reproduce.study_figures import STUDY_FIGURES
     from toppo.studies.paper import PAPER

@@ -5,34 +5,36 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppo.collect.act import mlp_actor, noise_for
-from toppo.envs import Environment, Spaces
+from toppo.collect.act import Actor, noise_for
+from toppo.collect.worker import mlp_acting
+from toppo.envs import Player, Spaces
 from toppo.errors import BAD_DATA, ToppoError
 from toppo.maths.moments import standard_deviation
 from toppo.nets import acting_weights
+from toppo.setup import Setup, acting, plan
 from toppo.streams import Purpose, seed_for, stream
 from toppo.types import State
 
 
 class Policy(NamedTuple):
-    """A trained policy on the host: flat raw observations in, the policy's own actions out."""
+    """A trained policy on the host: observations as rows in, the policy's own actions out."""
 
-    shift: np.ndarray
-    factor: np.ndarray
-    weights: list[np.ndarray]
+    actor: Callable[[int], Actor]  # for so many rows at once
     spaces: Spaces
 
 
-def policy_of(state: State, spaces: Spaces) -> Policy:
+def policy_of(state: State, setup: Setup) -> Policy:
     """The policy of a training state with its normaliser frozen."""
-    moments = state.obs_moments
+    moments, spaces = state.obs_moments, setup.spaces
     shift, factor = moments.mean.astype(np.float32), (1.0 / standard_deviation(moments)).astype(np.float32)
-    return Policy(shift, factor, acting_weights(state.learner.params.policy), spaces)
+    weights = acting_weights(state.learner.params.policy, spaces.action_size)
+    way = acting(setup) or mlp_acting(plan(setup))
+    return Policy(lambda rows: way(shift, factor, weights, rows), spaces)
 
 
 def play(
     policy: Policy,
-    env: Environment,
+    env: Player,
     episodes: int,
     seed: int,
     deterministic: bool = True,
@@ -45,7 +47,7 @@ def play(
         raise ToppoError(
             f"the policy was trained in spaces other than those of {env.name}: {ours}, not {theirs}", BAD_DATA
         )
-    actor = mlp_actor(policy.shift, policy.factor, policy.weights)
+    actor = policy.actor(1)
     results = []
     for episode in range(episodes):
         rng = stream(seed, Purpose.EVALUATION, episode, 1)
@@ -54,7 +56,7 @@ def play(
         silent = np.zeros((1, policy.spaces.action_size), np.float32)
         while not ended and length < max_steps:
             noise = silent if deterministic else noise_for(rng, 1, policy.spaces.action_size, policy.spaces.discrete)
-            obs, reward, terminated, truncated = env.step(actor(obs, noise)[0])
+            obs, reward, terminated, truncated = env.step(actor(obs[None], noise)[0])
             total, length, ended = total + reward, length + 1, terminated or truncated
             after_step(episode)
         results.append((total, length))

@@ -51,14 +51,14 @@ def of_memory(state: State, memory: Memory, kl: list[float]) -> Metrics:
     }
 
 
-def of_update(improved: Improved, fitted: Ascent, minibatches: int) -> Metrics:
-    """The policy's step and the critic's."""
+def of_update(improved: Improved, fitted: Ascent | None, minibatches: int) -> Metrics:
+    """The policy's step, and the critic's if it takes one of its own."""
+    own = {"train/value_loss": -fitted.objective, "train/grad_norm_value": fitted.grad_norm} if fitted else {}
     return {
         "train/tv": number(improved.tv),
         "train/epochs": int(improved.epochs),
         "train/n_updates": int(improved.epochs) * minibatches,
-        "train/value_loss": number(-fitted.objective),
-        "train/grad_norm_value": number(fitted.grad_norm),
+        **{name: number(value) for name, value in own.items()},
     }
 
 

@@ -1,6 +1,6 @@
-"""Networks as pure functions on plain pytrees."""
+"""Networks as pure functions on plain pytrees: a body that reads observations, and what stands on it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -8,10 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from toppo.maths.distributions import CATEGORICAL, GAUSSIAN, Categorical, Gaussian
+from toppo.maths.distributions import CATEGORICAL, GAUSSIAN, Categorical, Gaussian, choices_family
+from toppo.maths.moments import normalise
 from toppo.types import Net, Params
 
 LOG_STD_FLOOR = float(np.log(1e-3))
+NEVER = -1e9  # the logit of an action that is not allowed: finite, so that 0 times it is 0
+Heads = Sequence[tuple[int, float]]
+"""Outputs of a network, and the gain of their initial weights."""
 
 
 class Layer(NamedTuple):
@@ -24,18 +28,37 @@ class Layer(NamedTuple):
 class GaussianPolicy(NamedTuple):
     """Network of the mean, and a standard deviation that does not depend on the state."""
 
-    mean: tuple[Layer, ...]
+    mean: Any
     log_std: Array
 
 
-def mlp_init(key: Array, sizes: Sequence[int], out_gain: float) -> tuple[Layer, ...]:
-    """Orthogonal weights, gain sqrt(2) for hidden layers and ``out_gain`` for the last; biases 0."""
-    keys = jax.random.split(key, len(sizes) - 1)
-    gains = [np.sqrt(2.0)] * (len(sizes) - 2) + [out_gain]
-    return tuple(
-        Layer(jax.nn.initializers.orthogonal(gain)(k, (n_in, n_out)), jnp.zeros(n_out))
-        for k, gain, n_in, n_out in zip(keys, gains, sizes[:-1], sizes[1:], strict=True)
-    )
+class Body(NamedTuple):
+    """A network from what is seen to the outputs of its heads, side by side."""
+
+    init: Callable[[Array, Heads], Any]
+    apply: Callable[[Any, Any], Array]  # [B, ...] -> [B, outputs]
+
+
+class Seen(NamedTuple):
+    """An observation that is more than a vector."""
+
+    vector: Array  # [B, O] normalised numbers
+    mask: Array  # [B, A] allowed actions, or [B, 0]
+    pixels: Array  # [B, P] all images, one after another, as bytes
+
+
+def layer_init(key: Array, n_in: int, heads: Heads) -> Layer:
+    """Orthogonal weights for each head, biases 0."""
+    keys = [key] if len(heads) == 1 else jax.random.split(key, len(heads))
+    parts = [jax.nn.initializers.orthogonal(gain)(k, (n_in, n)) for k, (n, gain) in zip(keys, heads, strict=True)]
+    return Layer(parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=1), jnp.zeros(sum(n for n, _ in heads)))
+
+
+def mlp_init(key: Array, sizes: Sequence[int], heads: Heads) -> tuple[Layer, ...]:
+    """Hidden layers with gain sqrt(2), then the heads.  ``sizes``: inputs and hidden widths"""
+    keys = jax.random.split(key, len(sizes))
+    layers: list[Heads] = [[(n, float(np.sqrt(2.0)))] for n in sizes[1:]] + [heads]
+    return tuple(layer_init(k, n, out) for k, n, out in zip(keys, sizes, layers, strict=True))
 
 
 def mlp(layers: tuple[Layer, ...], x: Array) -> Array:
@@ -46,49 +69,113 @@ def mlp(layers: tuple[Layer, ...], x: Array) -> Array:
     return x @ w + b
 
 
-def value(layers: tuple[Layer, ...], obs: Array) -> Array:
-    """V(s).  [B, in] -> [B]"""
-    return mlp(layers, obs)[:, 0]
+def mlp_body(obs_size: int, hidden: Sequence[int]) -> Body:
+    """A tanh network on a vector."""
+
+    def apply(layers: tuple[Layer, ...], seen: Any) -> Array:
+        return mlp(layers, seen.vector if isinstance(seen, Seen) else seen)
+
+    return Body(lambda key, heads: mlp_init(key, [obs_size, *hidden], heads), apply)
+
+
+def see_vector(rows: Array, shift: Array, factor: Array) -> Array:
+    """Stored observations that are nothing but numbers, normalised."""
+    return normalise(rows, shift, factor)
+
+
+def see_parts(obs_size: int, mask_size: int) -> Callable[[Array, Array, Array], Seen]:
+    """The function that takes stored observations apart: numbers, which it normalises, mask and pixels."""
+
+    def see(rows: Array, shift: Array, factor: Array) -> Seen:
+        packed = rows.dtype == jnp.uint8
+        first = 4 * obs_size if packed else obs_size
+        numbers, mask, pixels = jnp.split(rows, [first, first + mask_size], axis=-1)
+        if packed:
+            numbers = jax.lax.bitcast_convert_type(numbers.reshape(*rows.shape[:-1], obs_size, 4), jnp.float32)
+        return Seen(normalise(numbers, shift, factor), mask > 0, pixels)
+
+    return see
+
+
+def make_net(
+    body: Body, see: Any, size: int, choices: Sequence[int] = (), log_std: float = 0.0, shared: bool = False
+) -> Net:
+    """Policy and critic, each with a body of its own, or both on one if ``shared``.
+
+    The policy is N(mean(s), std) over ``size`` dimensions or, with ``choices``, a softmax for each of them.
+    """
+    heads = [(size, 0.01), (1, 1.0)] if shared else [(size, 0.01)]
+
+    def init(seed: int) -> Params:
+        policy_key, value_key = jax.random.split(jax.random.key(seed))
+        policy = body.init(policy_key, heads)
+        policy = policy if choices else GaussianPolicy(policy, jnp.full(size, log_std, jnp.float32))
+        return Params(policy, () if shared else body.init(value_key, [(1, 1.0)]))
+
+    def joint(params: Any, seen: Any) -> tuple[Any, Array]:
+        out = body.apply(params if choices else params.mean, seen)
+        return distribution(params, out[:, :size], seen), out[:, -1]
+
+    def distribution(params: Any, out: Array, seen: Any) -> Any:
+        if not choices:
+            return Gaussian(out, jnp.broadcast_to(jnp.maximum(params.log_std, LOG_STD_FLOOR), out.shape))
+        masked = isinstance(seen, Seen) and seen.mask.shape[-1] > 0
+        return Categorical(jnp.where(seen.mask, out, NEVER) if masked else out)
+
+    def value(params: Any, seen: Any) -> Array:
+        return joint(params, seen)[1] if shared else body.apply(params, seen)[:, 0]
+
+    family = choices_family(choices) if len(choices) > 1 else CATEGORICAL if choices else GAUSSIAN
+    return Net(
+        init,
+        see,
+        lambda params, seen: joint(params, seen)[0],
+        value,
+        lambda params: params.policy if shared else params.value,
+        joint if shared else None,
+        family,
+    )
 
 
 def gaussian_net(obs_size: int, action_size: int, hidden: Sequence[int], log_std: float) -> Net:
-    """Policy N(mean(s), std) and critic, two separate tanh networks."""
-
-    def init(seed: int) -> Params:
-        policy_key, value_key = jax.random.split(jax.random.key(seed))
-        mean = mlp_init(policy_key, [obs_size, *hidden, action_size], 0.01)
-        return Params(
-            GaussianPolicy(mean, jnp.full(action_size, log_std, jnp.float32)),
-            mlp_init(value_key, [obs_size, *hidden, 1], 1.0),
-        )
-
-    def policy(params: GaussianPolicy, obs: Array) -> Gaussian:
-        mean = mlp(params.mean, obs)
-        return Gaussian(mean, jnp.broadcast_to(jnp.maximum(params.log_std, LOG_STD_FLOOR), mean.shape))
-
-    return Net(init, policy, value, GAUSSIAN)
+    """Policy N(mean(s), std) and critic on vectors, two separate tanh networks."""
+    return make_net(mlp_body(obs_size, hidden), see_vector, action_size, (), log_std)
 
 
 def categorical_net(obs_size: int, actions: int, hidden: Sequence[int]) -> Net:
-    """Policy softmax(logits(s)) and critic, two separate tanh networks."""
-
-    def init(seed: int) -> Params:
-        policy_key, value_key = jax.random.split(jax.random.key(seed))
-        return Params(
-            mlp_init(policy_key, [obs_size, *hidden, actions], 0.01), mlp_init(value_key, [obs_size, *hidden, 1], 1.0)
-        )
-
-    def policy(params: tuple[Layer, ...], obs: Array) -> Categorical:
-        return Categorical(mlp(params, obs))
-
-    return Net(init, policy, value, CATEGORICAL)
+    """Policy softmax(logits(s)) and critic on vectors, two separate tanh networks."""
+    return make_net(mlp_body(obs_size, hidden), see_vector, actions, (actions,))
 
 
-def acting_weights(policy: Any) -> list[np.ndarray]:
-    """What the NumPy twin needs: the standard deviation (empty for logits), then weights and biases by layer."""
+def acting_weights(policy: Any, actions: int | None = None) -> list[np.ndarray]:
+    """What acting needs: the standard deviation (empty for logits), then weights and biases by layer.
+
+    Of the last layer, only what gives the first ``actions`` outputs: a shared trunk has the critic's beside them.
+    """
     if isinstance(policy, GaussianPolicy):
         std = np.exp(np.maximum(np.asarray(policy.log_std), np.float32(LOG_STD_FLOOR)))
-        layers = policy.mean
+        body = policy.mean
     else:
-        std, layers = np.zeros(0, np.float32), policy
-    return [std, *(np.asarray(x) for layer in layers for x in layer)]
+        std, body = np.zeros(0, np.float32), policy
+    *others, w, b = (np.asarray(x) for x in jax.tree.leaves(body))
+    return [std, *others, w[:, :actions], b[:actions]]
+
+
+def jax_acting(net: Net, template: Any) -> Callable[..., Callable[[np.ndarray, np.ndarray], np.ndarray]]:
+    """As ``mlp_actor``, for policies of any kind, ``template`` being one's parameters: all rows in one program."""
+    gaussian = isinstance(template, GaussianPolicy)
+    structure = jax.tree.structure(template.mean if gaussian else template)
+
+    @jax.jit
+    def act(std: Array, weights: list[Array], shift: Array, factor: Array, rows: Array, noise: Array) -> Array:
+        body = jax.tree.unflatten(structure, weights)
+        dist = net.policy(GaussianPolicy(body, jnp.log(std)) if gaussian else body, net.see(rows, shift, factor))
+        return net.family.sample(dist, noise)
+
+    def actor(
+        shift: np.ndarray, factor: np.ndarray, weights: Sequence[np.ndarray], rows: int
+    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        fixed = jax.tree.map(jnp.array, (weights[0], list(weights[1:]), shift, factor))
+        return lambda obs, noise: np.asarray(act(*fixed, obs, noise))
+
+    return actor

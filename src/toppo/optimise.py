@@ -110,26 +110,36 @@ def adam_improve(
     """Adam epochs on the mean of the clipped surrogate with advantages standardised per minibatch.
 
     ``bounds(centre, clip_eps)`` is the clip range.  ``early_stop`` ends the epochs once the total variation from pi_k
-    exceeds clip_eps / 2; ``adapt`` lets it move the learning rate's factor.
+    exceeds clip_eps / 2; ``adapt`` lets it move the learning rate's factor.  If policy and critic share a trunk, the
+    critic's loss is part of the objective.
     """
     net, common = problem.net, problem.common
 
-    def objective(policy: Any, batch: Sample) -> tuple[Array, tuple[()]]:
-        dist = net.policy(policy, batch.obs)
+    def gain(dist: Any, batch: Sample) -> Array:
         ratio = jnp.exp(net.family.log_prob(dist, batch.action) - batch.logp)
         adv = standardise(batch.adv, batch.centre * batch.weight)
         surrogate = clipped(ratio, adv, *bounds(batch.centre, problem.clip_eps))
         bonus = common.entropy_coef * net.family.entropy(dist).mean() if common.entropy_coef else 0.0
-        return jnp.mean(batch.weight * surrogate) + bonus, ()
+        return jnp.mean(batch.weight * surrogate) + bonus
+
+    def objective(policy: Any, data: tuple[Sample, Array | None]) -> tuple[Array, Any]:
+        batch, before = data
+        if net.joint is None or before is None:
+            return gain(net.policy(policy, batch.obs), batch), ()
+        dist, value = net.joint(policy, batch.obs)
+        improvement = gain(dist, batch)
+        loss = jnp.mean(batch.weight * squared_error(value, batch.ret, before, common.critic_clip))
+        return improvement - common.critic_coef * loss, (improvement, loss)
 
     def inside(policy: Any, _: Array) -> Array:
         return measure(problem, policy)[0] <= problem.clip_eps / 2
 
+    before = net.value(problem.policy, problem.sample.obs) if net.joint else None
     done = adam_epochs(
         objective,
         problem.policy,
         problem.opt,
-        problem.sample._replace(dist_k=None, dist_mu=None),
+        (problem.sample._replace(dist_k=None, dist_mu=None), before),
         problem.order,
         problem.lr * problem.lr_scale,
         common,
@@ -140,6 +150,8 @@ def adam_improve(
     report |= {"train/policy_gradient_loss": -done.objective, "train/grad_norm_policy": done.grad_norm}
     low, high = bounds(problem.sample.centre, problem.clip_eps)
     report |= clip_fractions(problem.sample, (ratio < low) | (ratio > high))
+    if net.joint:
+        report |= {"train/policy_gradient_loss": -done.extra[0], "train/value_loss": done.extra[1]}
     lr_scale = adapt_lr(problem.lr_scale, tv, problem.clip_eps) if adapt else problem.lr_scale
     return Improved(done.params, done.opt, lr_scale, done.epochs, tv, report)
 
@@ -235,13 +247,20 @@ def clipped_least_squares(problem: Regression, clip_eps: float, coef: float) -> 
 
     def objective(critic: Any, batch: tuple[Array, Array, Array, Array]) -> tuple[Array, tuple[()]]:
         obs, ret, weight, before = batch
-        value = net.value(critic, obs)
-        near = before + jnp.clip(value - before, -clip_eps, clip_eps)
-        loss = 0.5 * jnp.maximum(jnp.square(value - ret), jnp.square(near - ret))
+        loss = squared_error(net.value(critic, obs), ret, before, clip_eps)
         return -coef * jnp.mean(weight * loss) / weight.mean(), ()
 
     before = net.value(problem.critic, sample.obs)
     return regress_on(problem, objective, (sample.obs, sample.ret, sample.weight, before))
+
+
+def squared_error(value: Array, ret: Array, before: Array, clip_eps: float) -> Array:
+    """0.5 max( (V - R)^2, (V_k + clip(V - V_k, -eps, eps) - R)^2 ), or 0.5 (V - R)^2 if eps is 0."""
+    error = jnp.square(value - ret)
+    if clip_eps > 0:
+        near = before + jnp.clip(value - before, -clip_eps, clip_eps)
+        error = jnp.maximum(error, jnp.square(near - ret))
+    return 0.5 * error
 
 
 def regress_on(problem: Regression, objective: Callable[[Any, Any], tuple[Array, Any]], data: Any) -> Ascent:

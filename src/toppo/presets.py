@@ -16,30 +16,61 @@ PAPER_TASKS = (
     "Humanoid-v5",
 )
 
+# The eight games of the paper's main figure, then the seven of its appendix.
+PAPER_GAMES = tuple(
+    f"{game}NoFrameskip-v4"
+    for game in (
+        *("BattleZone", "Breakout", "Carnival", "CrazyClimber", "Enduro", "FishingDerby", "Krull", "NameThisGame"),
+        *("Centipede", "Gopher", "Gravitar", "KungFuMaster", "MsPacman", "Pooyan", "Qbert"),
+    )
+)
+
 # Appendix A.3 of the paper, table "Hyperparameters for ToPPO on Mujoco tasks", and the code it builds on: gamma,
 # lambda, epochs, minibatches, Adam and the networks are the defaults of ``Common``; batches start with a reset.
 KINDS: dict[str, dict[str, Any]] = {
     "mujoco": {"reset_each_batch": True},
+    # The paper gives the clip range for Atari and refers to common settings for the rest: those of PPO's own paper.
+    "atari": {
+        "gamma": 0.99,
+        "lam": 0.95,
+        "epochs": 4,
+        "minibatches": 4,
+        "lr": 2.5e-4,
+        "anneal_lr": True,
+        "adam_eps": 1e-5,
+        "entropy_coef": 0.01,
+        "envs": 8,
+        "noop_steps": 0,
+        "normalise_obs": False,
+        "normalise_reward": False,
+        "sign_reward": True,
+        "shared_trunk": True,
+        "critic_clip": 0.1,
+    },
     "other": {},
+}
+# What an algorithm needs besides on a kind of environment, shared and own settings alike.
+BESIDES: dict[tuple[str, str], dict[str, Any]] = {
+    ("atari", "ppo"): {"n": 1024, "clip_eps": 0.1},
+    ("atari", "toppo"): {"early_stop": False},
+    ("atari", "trpo"): {"shared_trunk": False},
+    ("atari", "otrpo"): {"shared_trunk": False},
 }
 
 
 def defaults(algo: str, env: str) -> tuple[Common, Any]:
     """Shared and own settings of an algorithm on an environment."""
-    chosen = algorithm(algo)
-    return settings_from(Common, {**KINDS[kind_of(env)], **chosen.common}), chosen.config()
+    chosen, kind = algorithm(algo), kind_of(env)
+    common = settings_from(Common, {**KINDS[kind], **chosen.common})
+    return _changed(common, chosen.config(), BESIDES.get((kind, algo), {}))
 
 
 def spec_for(env: str, algo: str, steps: int, seed: int, **settings: Any) -> Spec:
     """A spec from the defaults, with single settings changed by name, shared and own alike."""
-    common, config = defaults(algo, env)
+    return Spec(env, algo, steps, seed, *_changed(*defaults(algo, env), settings))
+
+
+def _changed(common: Common, config: Any, settings: dict[str, Any]) -> tuple[Common, Any]:
     shared = {k: v for k, v in settings.items() if hasattr(common, k)}
     own = {k: v for k, v in settings.items() if k not in shared}
-    return Spec(
-        env,
-        algo,
-        steps,
-        seed,
-        settings_from(Common, vars(common) | shared),
-        settings_from(type(config), vars(config) | own),
-    )
+    return settings_from(Common, vars(common) | shared), settings_from(type(config), vars(config) | own)

@@ -11,9 +11,10 @@ from toppo.collect.episodes import after_replay
 from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
 from toppo.device import prepare
-from toppo.envs import EnvSource, describe, make, open_environment
+from toppo.envs import EnvSource, open_player
 from toppo.envs.make import is_registered
-from toppo.envs.spaces import spaces_to_json
+from toppo.envs.spaces_json import spaces_to_json
+from toppo.envs.world import look
 from toppo.errors import CANNOT_CREATE, IO_ERROR, NO_INPUT, Fault, ToppoError
 from toppo.evaluate import play, policy_of
 from toppo.interrupt import Interrupted, StopRequest, stop_request
@@ -23,7 +24,7 @@ from toppo.rundir.files import refuse_strange_entries
 from toppo.rundir.layout import Layout, read_json, write_json
 from toppo.rundir.lock import exclusive
 from toppo.rundir.versions import differences, versions
-from toppo.setup import Setup, check, initial_state, plan
+from toppo.setup import Setup, acting, check, initial_state, plan
 from toppo.snapshot import check_facts, state_from_arrays, state_to_arrays
 from toppo.spec import Spec, algorithm, from_json, to_json
 from toppo.train import Iteration, train
@@ -59,12 +60,9 @@ Observer = Callable[[Progress], None]
 
 def setup_for(spec: Spec, source: EnvSource) -> Setup:
     """The fixed parts of a run, after looking at its environment."""
-    env = make(source)
-    try:
-        spaces = describe(env)
-    finally:
-        if env is not source:
-            env.close()
+    spaces, notes = look(source)
+    for note in notes:
+        print(f"note: {spec.env}: {note}", flush=True)
     limit, per_env = spaces.episode_limit, spec.config.n // spec.common.envs
     if spec.common.reset_each_batch and (limit is None or per_env < limit):
         raise ToppoError(
@@ -162,7 +160,7 @@ def _train(
         state = state_from_arrays(setup, checkpoint.arrays, facts.get("state", {}))
         offsets, exact = _offsets(facts.get("offsets")), facts.get("exact") is True
     with (
-        closing(open_pool(plan(setup), source, options.workers, options.tolerance)) as pool,
+        closing(open_pool(plan(setup), source, options.workers, options.tolerance, acting(setup))) as pool,
         closing(_open_records(layout, offsets, state.steps, options)) as records,
     ):
         replayed = pool.restore(state.episodes) if checkpoint else []
@@ -236,8 +234,8 @@ class _Job:
 
     def _test(self, setup: Setup, state: State) -> None:
         """Episodes with the most likely action and the normaliser frozen, from the same starts every time."""
-        world = open_environment(self.source, 0)
-        results = play(policy_of(state, setup.spaces), world, TEST_EPISODES, self.spec.seed)
+        world = open_player(self.source)
+        results = play(policy_of(state, setup), world, TEST_EPISODES, self.spec.seed)
         if world.env is not self.source:
             world.close()
         with writing(self.layout.root):

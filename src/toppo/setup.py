@@ -2,16 +2,20 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
+from toppo.collect.act import Acting
 from toppo.collect.episodes import no_episode
 from toppo.collect.worker import Plan
 from toppo.envs import Spaces
 from toppo.maths.moments import no_data
-from toppo.nets import acting_weights, categorical_net, gaussian_net
+from toppo.nets import acting_weights, jax_acting, make_net, mlp_body, see_parts, see_vector
 from toppo.optimise import adam_init
 from toppo.streams import Purpose, seed_for
 from toppo.types import Algorithm, Common, Learner, Net, State
+from toppo.vision import vision_body
 
 
 class Setup(NamedTuple):
@@ -27,9 +31,11 @@ class Setup(NamedTuple):
 
 def network(common: Common, spaces: Spaces) -> Net:
     """Policy and critic for the environment's spaces."""
-    if spaces.discrete:
-        return categorical_net(spaces.obs_size, spaces.action_size, common.hidden)
-    return gaussian_net(spaces.obs_size, spaces.action_size, common.hidden, common.log_std)
+    size, hidden = spaces.obs_size, common.hidden
+    body = vision_body(spaces.images, size, hidden) if spaces.images else mlp_body(size, hidden)
+    plain = not spaces.images and not spaces.masked
+    see = see_vector if plain else see_parts(size, spaces.mask_size)
+    return make_net(body, see, spaces.action_size, spaces.choices, common.log_std, common.shared_trunk)
 
 
 def check(setup: Setup) -> None:
@@ -40,18 +46,30 @@ def check(setup: Setup) -> None:
 def plan(setup: Setup) -> Plan:
     """What the workers must know."""
     common, spaces = setup.common, setup.spaces
-    params = network(common, spaces).init(0)
-    shapes = tuple(w.shape for w in acting_weights(params.policy))
+    params = jax.eval_shape(lambda: network(common, spaces).init(0))
+    policy = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), params.policy)
     return Plan(
         setup.seed,
         setup.config.n // common.envs,
         common.envs,
         spaces.obs_size,
+        spaces.row_size,
+        spaces.row_dtype,
         spaces.action_size,
-        spaces.discrete,
+        spaces.action_row,
+        spaces.choices,
+        spaces.masked,
         common.reset_each_batch,
-        shapes,
+        tuple(w.shape for w in acting_weights(policy, spaces.action_size)),
     )
+
+
+def acting(setup: Setup) -> Acting | None:
+    """How the policy acts, if the NumPy actor of the workers cannot read its observations: batched, in JAX."""
+    if not setup.spaces.images:
+        return None
+    net = network(setup.common, setup.spaces)
+    return jax_acting(net, jax.eval_shape(lambda: net.init(0)).policy)
 
 
 def initial_learner(setup: Setup) -> Learner:

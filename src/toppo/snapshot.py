@@ -48,20 +48,21 @@ def state_to_arrays(state: State) -> tuple[dict[str, np.ndarray], dict[str, Any]
 def check_arrays(setup: Setup, arrays: Mapping[str, Shaped], facts: Mapping[str, Any]) -> None:
     """Refuse arrays of other names, types or shapes than the spec implies; their contents are not looked at."""
     try:
-        learner, segment = jax.eval_shape(lambda: initial_learner(setup)), named_leaves(segment_template(setup))
-        size, spaces = setup.spaces.obs_size, setup.spaces
+        learner, spaces = jax.eval_shape(lambda: initial_learner(setup)), setup.spaces
         memory, started = facts["memory"], facts["started"]
-        if len(started) != setup.common.envs or memory * len(segment) > len(arrays):
+        if len(started) != setup.common.envs or memory * len(Segment._fields) > len(arrays):
             raise ValueError("it holds other arrays than the spec implies")
         expected = {f"learner/{name}": (x.dtype, x.shape) for name, x in named_leaves(learner).items()}
-        expected |= {f"memory/{i}/{name}": (x.dtype, x.shape) for i in range(memory) for name, x in segment.items()}
+        for i, template in enumerate(_templates(setup, arrays, memory)):
+            segment = named_leaves(template)
+            expected |= {f"memory/{i}/{name}": (x.dtype, x.shape) for name, x in segment.items()}
         for i in range(len(started)):
             length = arrays[f"episode/{i}/rewards"].shape
-            actions = (np.int32, length) if spaces.discrete else (np.float32, (*length, spaces.action_size))
-            expected[f"episode/{i}/actions"] = actions
+            actions = np.int32 if spaces.discrete else np.float32
+            expected[f"episode/{i}/actions"] = (actions, (*length, *spaces.action_row))
             expected[f"episode/{i}/rewards"] = (np.float64, length[:1])
-            expected[f"episode/{i}/obs"] = (np.float32, (size,))
-        for name, shape in (("obs", (size,)), ("return", ())):
+            expected[f"episode/{i}/obs"] = (np.dtype(spaces.row_dtype), (spaces.row_size,))
+        for name, shape in (("obs", (spaces.obs_size,)), ("return", ())):
             expected |= {f"moments/{name}/{part}": (np.float64, shape) for part in ("mean", "var")}
             expected[f"moments/{name}/n"] = (np.float64, ())
         for name, (dtype, dims) in expected.items():
@@ -84,8 +85,8 @@ def state_from_arrays(setup: Setup, arrays: Mapping[str, np.ndarray], facts: Map
     check_arrays(setup, arrays, facts)
     try:
         learner = fill(jax.eval_shape(lambda: initial_learner(setup)), arrays, "learner/")
-        template = segment_template(setup)
-        memory: Memory = tuple(fill(template, arrays, f"memory/{i}/") for i in range(facts["memory"]))
+        templates = _templates(setup, arrays, facts["memory"])
+        memory: Memory = tuple(fill(template, arrays, f"memory/{i}/") for i, template in enumerate(templates))
         episodes = tuple(_episode(arrays, i, n) for i, n in enumerate(facts["started"]))
         obs_moments, return_moments = _moments(arrays, "obs"), _moments(arrays, "return")
         batches, iteration, steps = (_count(facts[name]) for name in ("batches", "iteration", "steps"))
@@ -94,23 +95,34 @@ def state_from_arrays(setup: Setup, arrays: Mapping[str, np.ndarray], facts: Map
     return State(learner, obs_moments, return_moments, memory, episodes, batches, iteration, steps)
 
 
-def segment_template(setup: Setup) -> Segment:
-    """Shapes and types of a Segment of this run."""
+def segment_template(setup: Setup, finals: int = 0) -> Segment:
+    """Shapes and types of a Segment of this run; with images, of one with so many rows for truncated episodes."""
     rows = (setup.config.n // setup.common.envs, setup.common.envs)
-    size, spaces = setup.spaces.obs_size, setup.spaces
+    spaces = setup.spaces
 
     def shape(dims: tuple[int, ...], dtype: Any = jnp.float32) -> Any:
         return jax.eval_shape(lambda: jnp.zeros(dims, dtype))
 
-    action = shape(rows, jnp.int32) if spaces.discrete else shape((*rows, spaces.action_size))
-    obs = shape((*rows, size))
-    raw = RawBatch(obs, obs, action, shape(rows), shape(rows, jnp.bool_), shape(rows, jnp.bool_))
-    scale = Scale(shape((size,)), shape((size,)), shape(()))
+    action = shape((*rows, *spaces.action_row), jnp.int32 if spaces.discrete else jnp.float32)
+    obs = shape((*rows, spaces.row_size), spaces.row_dtype)
+    next_obs = shape((rows[1] + finals, spaces.row_size), spaces.row_dtype) if spaces.images else obs
+    raw = RawBatch(obs, next_obs, action, shape(rows), shape(rows, jnp.bool_), shape(rows, jnp.bool_))
+    scale = Scale(shape((spaces.obs_size,)), shape((spaces.obs_size,)), shape(()))
     net = network(setup.common, spaces)
     label = compile_programs(setup.algorithm, setup.config, setup.common, net).label
     params = jax.eval_shape(lambda: initial_learner(setup)).params
     segment: Segment = jax.eval_shape(label, params, raw, scale, shape((), jnp.int32))[0]
     return segment
+
+
+def _templates(setup: Setup, arrays: Mapping[str, Shaped], memory: int) -> list[Segment]:
+    """The templates of stored Segments; with images, how many rows one has for truncated episodes is its own affair."""
+    images, envs = setup.spaces.images, setup.common.envs
+    finals = [arrays[f"memory/{i}/next_obs"].shape[0] - envs if images else 0 for i in range(memory)]
+    if any(not 0 <= n <= 2 * setup.config.n for n in finals):
+        raise ValueError(f"the memory holds {finals} rows for truncated episodes")
+    known = {n: segment_template(setup, n) for n in sorted(set(finals))}
+    return [known[n] for n in finals]
 
 
 def named_leaves(tree: Any) -> dict[str, Any]:

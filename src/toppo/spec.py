@@ -51,8 +51,12 @@ def algorithm(name: str) -> Algorithm:
 
 
 def to_json(spec: Spec) -> dict[str, Any]:
-    """The spec as JSON data, with every setting."""
-    return {"schema": SCHEMA, **json.loads(json.dumps(dataclasses.asdict(spec)))}
+    """The spec as JSON data, with every setting (of those that came later, the ones that were changed)."""
+    data: dict[str, Any] = {"schema": SCHEMA, **json.loads(json.dumps(dataclasses.asdict(spec)))}
+    for f in dataclasses.fields(Common):
+        if f.metadata["later"] and getattr(spec.common, f.name) == f.default:
+            del data["common"][f.name]
+    return data
 
 
 def from_json(data: Any) -> Spec:

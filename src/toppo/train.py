@@ -15,6 +15,7 @@ from toppo.collect.episodes import Finished, advance
 from toppo.collect.faults import Notice
 from toppo.collect.pool import Pool
 from toppo.collect.worker import Buffers
+from toppo.envs.rows import numbers_in
 from toppo.errors import LearnerFault
 from toppo.maths.moments import Moments, merge, no_data, standard_deviation
 from toppo.metrics import Episode, Metrics
@@ -69,7 +70,8 @@ class _Loop:
         """Hand the policy and the normaliser to the workers and let them collect."""
         buffers, scale = self.pool.buffers, _scale(state)
         buffers.shift[:], buffers.factor[:] = scale.obs_shift, scale.obs_factor
-        for target, weight in zip(buffers.weights, acting_weights(state.learner.params.policy), strict=True):
+        weights = acting_weights(state.learner.params.policy, self.setup.spaces.action_size)
+        for target, weight in zip(buffers.weights, weights, strict=True):
             if not np.isfinite(weight).all():
                 raise LearnerFault(
                     f"iteration {state.iteration}: the policy's parameters are not finite; lower --lr or look at the "
@@ -103,8 +105,9 @@ class _Loop:
         state = state._replace(memory=algorithm.keep(config, memory, kl))
         clock.lap("select")
         fitted = fit.result()
-        learner = learner._replace(params=learner.params._replace(value=fitted.params), value_opt=fitted.opt)
-        state = state._replace(learner=learner)
+        if fitted is not None:
+            learner = learner._replace(params=learner.params._replace(value=fitted.params), value_opt=fitted.opt)
+            state = state._replace(learner=learner)
         logged: Metrics = {"iteration": k + 1, "time/total_timesteps": state.steps}
         logged |= metrics.of_episodes(finished) | metrics.of_memory(state, memory, kl)
         logged |= metrics.of_update(improved, fitted, setup.common.minibatches)
@@ -114,7 +117,7 @@ class _Loop:
         episodes = metrics.episodes_of(finished, state.steps - config.n, setup.common.envs)
         return Iteration(state, logged, episodes, clock.laps, faults)
 
-    def _learn(self, state: State, drawn: Draw, lr: Array) -> tuple[Improved, "Future[Ascent]"]:
+    def _learn(self, state: State, drawn: Draw, lr: Array) -> tuple[Improved, "Future[Ascent | None]"]:
         """The improved policy, there when this returns, and the critic, which may take longer.
 
         The critic starts beside the policy, or after it where only the policy's end tells how many epochs to train.
@@ -130,7 +133,9 @@ class _Loop:
             (sample, drawn.weights) if algorithm.value_on_old(config) else (parts[0], drawn.weights[:1])
         )
 
-        def regress(epochs: Array) -> Ascent:
+        def regress(epochs: Array) -> Ascent | None:
+            if common.shared_trunk:
+                return None  # the critic learns with the policy
             params, opt, order = learner.params.value, learner.value_opt, self._order(k, weights)
             fitted = programs.regress(params, opt, for_critic, order, lr, epochs)
             fitted.epochs.block_until_ready()
@@ -150,7 +155,8 @@ class _Loop:
         episodes, finished = advance(state.episodes, buffers, common.reset_each_batch)
         state = state._replace(episodes=episodes, batches=state.batches + 1)
         if common.normalise_obs:
-            data = buffers.obs.reshape(-1, buffers.obs.shape[-1])
+            size = self.setup.spaces.obs_size
+            data = numbers_in(buffers.obs, size).reshape(-1, size)
             state = state._replace(obs_moments=merge(state.obs_moments, data))
         if common.normalise_reward:
             rewards = [f.rewards for f in finished]
@@ -165,6 +171,10 @@ class _Loop:
         # A copy: the workers write the next batch into these arrays while this one is still in use.
         raw = RawBatch(*(jnp.array(x, copy=True) for x in self.pool.buffers[:6]))
         raw = raw._replace(reward=raw.reward.astype(jnp.float32))
+        if finals := self.pool.finals:
+            # Padded to a power of two, so that few shapes have to be compiled.
+            padding = finals[-1:] * ((1 << (len(finals) - 1).bit_length()) - len(finals))
+            raw = raw._replace(next_obs=jnp.concatenate([raw.next_obs, np.stack([*finals, *padding])]))
         return self.programs.label(state.learner.params, raw, _scale(state), jnp.int32(state.iteration))
 
     def _relabel(self, params: Params, memory: Memory) -> tuple[Memory, list[float]]:

@@ -26,7 +26,7 @@ class Segment(NamedTuple):
     """One batch, collected by one policy mu.  Axes: time, env, feature.  Observations and rewards are raw."""
 
     obs: Array
-    next_obs: Array
+    next_obs: Array  # with images [E + F, row]: what follows the last step, then the last of each truncated episode
     action: Array  # as sampled, before clipping to the environment's bounds
     reward: Array
     terminated: Array
@@ -46,7 +46,7 @@ Memory = tuple[Segment, ...]
 class Sample(NamedTuple):
     """What an update trains on, flattened to [B]; observations and returns are normalised."""
 
-    obs: Array
+    obs: Any  # as ``Net.see`` gives it
     action: Array
     logp: Array  # log mu(a|s)
     centre: Array  # pi_k/mu, exactly 1 where newest
@@ -69,8 +69,11 @@ class Net(NamedTuple):
     """A network pair as functions; algorithms know nothing else of it."""
 
     init: Callable[[int], Params]
-    policy: Callable[[Any, Array], Any]  # normalised observations [B, ...] -> distribution
-    value: Callable[[Any, Array], Array]  # normalised observations [B, ...] -> [B]
+    see: Callable[[Array, Array, Array], Any]  # stored observations, shift, factor -> what the networks are given
+    policy: Callable[[Any, Any], Any]  # what was seen [B, ...] -> distribution
+    value: Callable[[Any, Any], Array]  # what was seen [B, ...] -> [B]
+    critic: Callable[[Params], Any]  # the parameters that ``value`` is given
+    joint: Callable[[Any, Any], tuple[Any, Array]] | None  # both in one pass, if they share a trunk
     family: Family
 
 
@@ -185,9 +188,13 @@ class Algorithm(NamedTuple):
     keep: Callable[[Any, Memory, list[float]], Memory]  # given KL(mu || pi_{k+1}) of every batch
 
 
-def setting(default: Any, text: str) -> Any:
-    """A field of a settings class: its default and its line of help."""
-    return field(default=default, metadata={"help": text})
+def setting(default: Any, text: str, later: bool = False) -> Any:
+    """A field of a settings class: its default and its line of help.
+
+    One that came ``later`` stands in a spec's JSON only where it differs from its default, so that specs written before
+    it keep their hash.
+    """
+    return field(default=default, metadata={"help": text, "later": later})
 
 
 def require(ok: bool, sentence: str) -> None:
@@ -231,6 +238,10 @@ class Common:
     noop_steps: int = setting(2048, "Steps taken before training to initialise the normaliser; not counted.")
     normalise_obs: bool = setting(True, "Normalise observations by running mean and standard deviation.")
     normalise_reward: bool = setting(True, "Divide rewards by the running standard deviation of the return.")
+    sign_reward: bool = setting(False, "Learn from the sign of the reward alone; returns are logged as they are.", True)
+    shared_trunk: bool = setting(False, "One network for policy and critic up to their last layers.", True)
+    critic_coef: float = setting(0.5, "Weight of the critic's loss, if the trunk is shared.", True)
+    critic_clip: float = setting(0.0, "Bound on the critic's change per update, if the trunk is shared; 0: none.", True)
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -238,7 +249,7 @@ class Common:
         require(0 <= self.lam <= 1, f"lam is {self.lam}, but must be in [0, 1]")
         require_least(self, 1, "epochs", "minibatches", "envs")
         require_above(self, 0, "lr", "adam_eps")
-        require_least(self, 0, "max_grad_norm", "entropy_coef", "noop_steps")
+        require_least(self, 0, "max_grad_norm", "entropy_coef", "noop_steps", "critic_coef", "critic_clip")
         require(all(w >= 1 for w in self.hidden), f"hidden is {self.hidden}, but every width must be at least 1")
 
 

@@ -53,16 +53,24 @@ class Programs(NamedTuple):
 def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net) -> Programs:
     """The programs of an algorithm; ``join``, ``improve`` and ``regress`` compile once per number of batches."""
 
+    def see(obs: Array, scale: Scale) -> Any:
+        """Stored observations as the networks are given them."""
+        return net.see(obs, scale.obs_shift, scale.obs_factor)
+
+    def seen(obs: Array, scale: Scale) -> Any:
+        """The same of a batch [T, E, ...], flattened to [B, ...]."""
+        return jax.tree.map(flat, see(obs, scale))
+
     def label(params: Params, raw: RawBatch, scale: Scale, iteration: Array) -> tuple[Segment, Array]:
         """The Segment of a batch that pi_k has just collected, and the critic's explained variance on it."""
-        obs = flat(normalise(raw.obs, scale.obs_shift, scale.obs_factor))
+        obs = seen(raw.obs, scale)
         dist = net.policy(params.policy, obs)
         logp = net.family.log_prob(dist, flat(raw.action))
         rows = raw.reward.shape
         dist, logp = jax.tree.map(lambda x: x.reshape(*rows, *x.shape[1:]), (dist, logp))
         empty = jnp.zeros(rows)
         segment = Segment(*raw, scale, logp, dist, empty, empty, iteration)
-        adv, ret, value = estimate(params.value, segment, jnp.ones(rows), jnp.zeros(rows[1:]))
+        adv, ret, value = estimate(net.critic(params), segment, jnp.ones(rows), jnp.zeros(rows[1:]))
         return segment._replace(adv=adv, ret=ret), explained_variance(value, ret)
 
     def relabel(params: Params, segment: Segment, scale: Scale, after: Array) -> tuple[Segment, Array, Array]:
@@ -71,29 +79,31 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         Also the mean over samples and action dimensions of |1 - pi_k/mu|, and the trace for the batch before this one.
         """
         segment = segment._replace(scale=scale)
-        obs, action, rows = flat(normalise(segment.obs, *scale[:2])), flat(segment.action), segment.reward.shape
+        obs, action, rows = seen(segment.obs, scale), flat(segment.action), segment.reward.shape
         dist, dist_mu = net.policy(params.policy, obs), jax.tree.map(flat, segment.dist)
         ratio = jnp.exp(net.family.log_prob(dist, action) - flat(segment.logp)).reshape(rows)
         per_dimension = net.family.log_prob_per_dimension
         gap = jnp.abs(1.0 - jnp.exp(per_dimension(dist, action) - per_dimension(dist_mu, action))).mean()
-        adv, ret, _ = estimate(params.value, segment, ratio, after)
+        adv, ret, _ = estimate(net.critic(params), segment, ratio, after)
         return segment._replace(adv=adv, ret=ret), gap, jnp.minimum(1.0, ratio[0]) * adv[0]
 
     def estimate(critic: Any, segment: Segment, ratio: Array, after: Array) -> tuple[Array, Array, Array]:
         """A, R and V of a batch by the given critic.  Each [T, E]"""
         rows, scale = segment.reward.shape, segment.scale
 
-        def values(obs: Array) -> Array:
-            return net.value(critic, flat(normalise(obs, scale.obs_shift, scale.obs_factor))).reshape(rows)
-
-        value, next_value = values(segment.obs), values(segment.next_obs)
-        reward = normalise(segment.reward, jnp.zeros(()), scale.reward_factor)
+        value = net.value(critic, seen(segment.obs, scale)).reshape(rows)
+        if segment.next_obs.ndim == 3:
+            next_value = net.value(critic, seen(segment.next_obs, scale)).reshape(rows)
+        else:
+            next_value = next_values(value, net.value(critic, see(segment.next_obs, scale)), segment)
+        reward = jnp.sign(segment.reward) if common.sign_reward else segment.reward
+        reward = normalise(reward, jnp.zeros(()), scale.reward_factor)
         path = (reward, value, next_value, segment.terminated, segment.ended, ratio, common.gamma, common.lam, after)
         return *algorithm.label(config, *path), value
 
     def prepare(params: Params, segment: Segment, weight: Array, newest: bool) -> Sample:
         """One drawn batch, flattened, with pi_k's log-probabilities."""
-        obs = flat(normalise(segment.obs, segment.scale.obs_shift, segment.scale.obs_factor))
+        obs = seen(segment.obs, segment.scale)
         action, logp = flat(segment.action), flat(segment.logp)
         dist_mu = jax.tree.map(flat, segment.dist)
         dist_k = dist_mu if newest else net.policy(params.policy, obs)
@@ -119,8 +129,8 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
 
     def divergence(policy: Any, segment: Segment) -> Array:
         """Mean over the batch's states of KL(mu || pi)."""
-        obs = flat(normalise(segment.obs, segment.scale.obs_shift, segment.scale.obs_factor))
-        return net.family.kl(jax.tree.map(flat, segment.dist), net.policy(policy, obs)).mean()
+        dist = net.policy(policy, seen(segment.obs, segment.scale))
+        return net.family.kl(jax.tree.map(flat, segment.dist), dist).mean()
 
     return Programs(
         jax.jit(label),
@@ -136,6 +146,20 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
 def flat(x: Array) -> Array:
     """[T, E, ...] -> [T E, ...]"""
     return x.reshape(-1, *x.shape[2:])
+
+
+def next_values(value: Array, stored: Array, segment: Segment) -> Array:
+    """V of what follows every step where only some of it is stored: the next step's V, or that of ``Segment.next_obs``.
+
+    What follows a terminated step has no meaning and is not used.  [T, E]
+    """
+    envs = value.shape[1]
+    following = jnp.concatenate([value[1:], stored[None, :envs]])
+    if len(stored) == envs:  # no episode was truncated
+        return following
+    truncated = segment.ended & ~segment.terminated
+    which = jnp.cumsum(truncated.reshape(-1)).reshape(truncated.shape) - 1
+    return jnp.where(truncated, stored[envs:][jnp.maximum(which, 0)], following)
 
 
 def explained_variance(value: Array, ret: Array) -> Array:

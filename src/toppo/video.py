@@ -1,13 +1,16 @@
 """A short film of a trained policy."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from toppo.envs import Environment
+from toppo.envs import Environment, Player
+from toppo.envs.atari import FRAMES, AtariGames, is_atari
 from toppo.envs.make import make
+from toppo.envs.together import Solo
 from toppo.errors import IO_ERROR, ToppoError
 from toppo.evaluate import Policy, play
 
@@ -29,14 +32,12 @@ def record(policy: Policy, env_id: str, path: Path, seed: int, seconds: int = 8)
     except ImportError as error:
         raise VideoError("a video needs imageio-ffmpeg: pip install 'toppo[video]'") from error
     writer: Any = None
-    world = Environment(make(env_id, render_mode="rgb_array"), env_id)
-    env = world.env  # without the wrapper that forbids drawing before its own reset
-    fps = int(env.metadata.get("render_fps", 30))
+    world, draw, fps = screen_of(env_id)
     every = max(1, round(fps / 30))
 
     def frame() -> np.ndarray:
         try:
-            picture = np.asarray(env.render())
+            picture = np.asarray(draw())
         except Exception as error:  # drawing fails in as many ways as there are drivers
             raise VideoError(f"{env_id} cannot be drawn here ({type(error).__name__}): {RENDERER_HINT}") from error
         height, width = (2 * (size // 2) for size in picture.shape[:2])
@@ -65,5 +66,20 @@ def record(policy: Policy, env_id: str, path: Path, seed: int, seconds: int = 8)
     finally:
         if writer is not None:
             writer.close()
-        env.close()
+        world.close()
     return ret
+
+
+def screen_of(env_id: str) -> tuple[Player, Callable[[], Any], int]:
+    """An environment to play in, the function that draws it as it is, and pictures per second."""
+    if is_atari(env_id):
+        player = Solo(AtariGames(env_id, 1))
+        return player, lambda: enlarged(player.row[-84 * 84 :].reshape(84, 84)), 60 // FRAMES
+    world = Environment(make(env_id, render_mode="rgb_array"), env_id)
+    env = world.env  # without the wrapper that forbids drawing before its own reset
+    return world, env.render, int(env.metadata.get("render_fps", 30))
+
+
+def enlarged(grey: np.ndarray, times: int = 4) -> np.ndarray:
+    """What the policy sees, large enough for people.  [H, W] -> [H times, W times, 3]"""
+    return np.repeat(grey.repeat(times, 0).repeat(times, 1)[..., None], 3, axis=2)

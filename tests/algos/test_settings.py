@@ -35,7 +35,11 @@ VALUE: dict[tuple[str, str], Any] = {
     ("disc", "j_target"): 100.0,
 }
 OWN = [(name, f.name) for name in ALGOS for f in dataclasses.fields(REGISTRY[name].config)]
-OF_THE_LOOP = ("hidden", "log_std", "envs", "reset_each_batch", "noop_steps", "normalise_obs", "normalise_reward")
+WITH_A_TRUNK = ("critic_coef", "critic_clip")
+OF_THE_LOOP = (
+    *("hidden", "log_std", "envs", "reset_each_batch", "noop_steps", "normalise_obs", "normalise_reward"),
+    *("sign_reward", "shared_trunk", *WITH_A_TRUNK),
+)
 OF_ALGORITHMS = [f.name for f in dataclasses.fields(Common) if f.name not in OF_THE_LOOP]
 LARGE = 0.05  # a learning rate whose steps reach the clip
 
@@ -141,8 +145,8 @@ def test_every_shared_setting_is_read_by_every_algorithm_or_refused(algo, name):
 
 @pytest.mark.parametrize("name", OF_THE_LOOP)
 def test_every_setting_of_the_loop_is_read(name):
-    other = {"hidden": (3,), "noop_steps": 200, "log_std": -0.5, "envs": 2}
-    setup = small_setup("ppo", iterations=2)
+    other = {"hidden": (3,), "noop_steps": 200, "log_std": -0.5, "envs": 2, "critic_clip": 0.001}
+    setup = small_setup("ppo", iterations=2, **({"shared_trunk": True} if name in WITH_A_TRUNK else {}))
     value = getattr(setup.common, name)
     changed = dataclasses.replace(setup.common, **{name: other[name] if name in other else nudged(value)})
     assert learned(go(setup)) != learned(go(setup._replace(common=changed)))

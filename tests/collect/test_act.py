@@ -43,7 +43,7 @@ def test_the_categorical_actor_is_the_networks_twin(hidden):
     params = tuple(layer._replace(w=layer.w * 20) for layer in net.init(1).policy)
     shift, factor = rng.normal(size=5).astype(np.float32), rng.lognormal(size=5).astype(np.float32)
     obs, noise = observations(rng, 5), rng.gumbel(size=(200, 4)).astype(np.float32)
-    actor = mlp_actor(shift, factor, acting_weights(params))
+    actor = mlp_actor(shift, factor, acting_weights(params), choices=(4,))
     acted = np.array([int(actor(o, z)[0]) for o, z in zip(obs, noise, strict=True)])
     scores = np.asarray(net.policy(params, normalise(jnp.asarray(obs, jnp.float32), shift, factor)).logits) + noise
     best = np.take_along_axis(scores, acted[:, None], 1)[:, 0]
@@ -80,6 +80,8 @@ def test_an_action_does_not_depend_on_how_many_rows_act_at_once(net, rows):
     size, actions = weights[1].shape[0], len(weights[-1])
     shift, factor = rng.normal(size=size).astype(np.float32), rng.lognormal(size=size).astype(np.float32)
     obs, noise = rng.normal(size=(rows, size)), rng.normal(size=(rows, actions)).astype(np.float32)
-    together = mlp_actor(shift, factor, weights, rows)(obs, noise)
-    alone = np.concatenate([mlp_actor(shift, factor, weights)(o, z) for o, z in zip(obs, noise, strict=True)])
+    choices = () if len(weights[0]) else (actions,)
+    together = mlp_actor(shift, factor, weights, rows, choices)(obs, noise)
+    one = mlp_actor(shift, factor, weights, 1, choices)
+    alone = np.concatenate([one(o, z) for o, z in zip(obs, noise, strict=True)])
     assert together.tobytes() == alone.tobytes()

@@ -6,14 +6,15 @@ from toppo.collect.worker import Plan, buffers_in, buffers_size
 
 
 def plan(steps, envs, discrete=False, reset_each_batch=False):
-    return Plan(0, steps, envs, 2, 1, discrete, reset_each_batch, ())
+    action_row, choices = ((), (2,)) if discrete else ((1,), ())
+    return Plan(0, steps, envs, 2, 2, "float32", 1, action_row, choices, False, reset_each_batch, ())
 
 
 def random_buffers(shape, rng, rate):
     buffers = buffers_in(shape, bytearray(buffers_size(shape)))
     buffers.obs[:], buffers.next_obs[:] = rng.normal(size=buffers.obs.shape), rng.normal(size=buffers.obs.shape)
     buffers.reward[:], buffers.action[:] = rng.normal(size=buffers.reward.shape), rng.normal(size=buffers.action.shape)
-    buffers.ended[:] = rng.random(buffers.ended.shape) < rate
+    buffers.over[:] = rng.random(buffers.over.shape) < rate
     return buffers
 
 
@@ -48,7 +49,7 @@ def test_the_books_are_those_of_a_step_by_step_account(reset_each_batch, rate, s
         buffers.progress.begun[:] = [not book.running for book in naive]
         for t in range(steps):
             for e, book in enumerate(naive):
-                rewards = book.step(buffers.action[t, e], buffers.reward[t, e], buffers.ended[t, e])
+                rewards = book.step(buffers.action[t, e], buffers.reward[t, e], buffers.over[t, e])
                 if rewards is not None:
                     expected.append((t, e, rewards))
         buffers.progress.started[:] = [book.started for book in naive]

@@ -24,7 +24,9 @@ def plan_for(source, envs=4, steps=40, reset_each_batch=False, seed=5):
     sizes = (spaces.obs_size, 64, 64, spaces.action_size)
     layers = tuple(shape for a, b in pairwise(sizes) for shape in ((a, b), (b,)))
     shapes = ((0,) if spaces.discrete else (spaces.action_size,), *layers)
-    return Plan(seed, steps, envs, spaces.obs_size, spaces.action_size, spaces.discrete, reset_each_batch, shapes)
+    rows = (spaces.obs_size, spaces.row_size, spaces.row_dtype)
+    actions = (spaces.action_size, spaces.action_row, spaces.choices, spaces.masked)
+    return Plan(seed, steps, envs, *rows, *actions, reset_each_batch, shapes)
 
 
 def fill_weights(buffers):

@@ -3,8 +3,9 @@ import numpy as np
 import pytest
 
 from tests import probes
+from toppo.envs.actions import action_to_env
 from toppo.envs.environment import Environment, open_environment
-from toppo.envs.spaces import action_to_env, describe
+from toppo.envs.spaces import describe
 from toppo.errors import BAD_DATA, EnvironmentFault
 
 

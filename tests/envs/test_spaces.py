@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toppo.envs.spaces import action_to_env, describe, spaces_from_json, spaces_to_json
+from toppo.envs.actions import action_to_env
+from toppo.envs.spaces import describe
+from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import USAGE, ToppoError
 
 BOX = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -20,7 +22,7 @@ def world(observation=BOX, action=BOX):
 
 def test_description_of_a_box():
     spaces = describe(world(action=gym.spaces.Box(np.array([0.0, -2.0]), np.array([4.0, 2.0]))))
-    assert (spaces.obs_shape, spaces.obs_size, spaces.action_size, spaces.discrete) == ((3,), 3, 2, False)
+    assert (spaces.obs_size, spaces.row_size, spaces.action_size, spaces.discrete) == (3, 3, 2, False)
     assert (spaces.low, spaces.high, spaces.episode_limit) == ((0.0, -2.0), (4.0, 2.0), None)
 
 
@@ -60,15 +62,16 @@ def test_the_sampled_action_itself_is_left_alone():
     assert action.tolist() == [5.0] * 3
 
 
-def test_unbounded_dimensions_pass_unchanged():
+def test_a_dimension_without_two_bounds_is_clipped_to_the_one_it_has():
     space = gym.spaces.Box(np.array([-np.inf, 0.0, 1.0]), np.array([np.inf, 2.0, np.inf]), dtype=np.float64)
     to_env = action_to_env(describe(world(action=space)))
-    assert to_env(np.array([37.5, 9.0, -4.0], np.float32)).tolist() == [37.5, 2.0, -4.0]
+    assert to_env(np.array([37.5, 9.0, -4.0], np.float32)).tolist() == [37.5, 2.0, 1.0]
+    assert to_env(np.array([-37.5, -9.0, 4.0], np.float32)).tolist() == [-37.5, 0.0, 4.0]
 
 
 def test_boxes_of_any_shape():
     space = gym.spaces.Box(-2.0, 2.0, (2, 2), np.float32)
-    spaces = describe(world(gym.spaces.Box(0, 255, (4, 5), np.uint8), space))
+    spaces = describe(world(gym.spaces.Box(0, 255, (4, 5), np.float32), space))
     assert (spaces.obs_size, spaces.action_size) == (20, 4)
     assert action_to_env(spaces)(np.array([1, 0.5, 0, -1], np.float32)).tolist() == [[2, 1], [0, -2]]
 
@@ -82,12 +85,12 @@ def test_discrete_actions_begin_at_their_start():
 @pytest.mark.parametrize(
     ("observation", "action", "sentence"),
     [
-        (gym.spaces.Discrete(4), BOX, "the observation space is Discrete(4), but must be a Box of numbers"),
-        (gym.spaces.Dict({"a": BOX}), BOX, "but must be a Box of numbers"),
+        (gym.spaces.Text(4), BOX, "the observation space is Text(1, 4"),
+        (gym.spaces.Dict({"a": gym.spaces.Sequence(BOX)}), BOX, "the entry 'a' of the observation space is Sequence("),
+        (gym.spaces.Dict({"a": gym.spaces.Text(4)}), BOX, "which has no entries"),
         (gym.spaces.Box(0, 1, (0,)), BOX, "which has no entries"),
-        (BOX, gym.spaces.MultiDiscrete([2, 3]), "but must be a Box of floats or Discrete"),
-        (BOX, gym.spaces.MultiBinary(3), "but must be a Box of floats or Discrete"),
-        (BOX, gym.spaces.Box(0, 255, (2,), np.uint8), "but must be a Box of floats or Discrete"),
+        (BOX, gym.spaces.Dict({"a": BOX}), "but must be a Box of floats, Discrete, MultiDiscrete or MultiBinary"),
+        (BOX, gym.spaces.Box(0, 255, (2,), np.uint8), "but must be a Box of floats"),
         (BOX, gym.spaces.Box(np.zeros(2, np.float32), np.array([1, 0], np.float32)), "needs low < high"),
     ],
 )
@@ -104,6 +107,8 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(observation, action, sen
     [
         BOX,
         gym.spaces.Discrete(3, start=2),
+        gym.spaces.MultiDiscrete([2, 3], start=[1, -1]),
+        gym.spaces.MultiBinary((2, 2)),
         gym.spaces.Box(np.array([-np.inf, 0.0]), np.array([np.inf, np.inf]), dtype=np.float64),
     ],
 )
@@ -112,7 +117,7 @@ def test_spaces_survive_strict_json(action):
     assert spaces_from_json(json.loads(json.dumps(spaces_to_json(spaces), allow_nan=False))) == spaces
 
 
-@pytest.mark.parametrize("data", [None, 3, [], {}, {"obs_shape": [3]}])
+@pytest.mark.parametrize("data", [None, 3, [], {}, {"parts": [3]}])
 def test_spaces_from_a_crafted_file_are_refused(data):
     with pytest.raises(ToppoError, match="spaces"):
         spaces_from_json(data)

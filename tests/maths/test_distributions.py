@@ -10,6 +10,7 @@ from toppo.maths.distributions import (
     GAUSSIAN,
     Categorical,
     Gaussian,
+    choices_family,
     gaussian_log_prob_per_dimension,
 )
 
@@ -99,3 +100,27 @@ def test_closed_form_kl_is_the_mean_of_the_log_ratio(family):
         difference = np.asarray(functions.log_prob(p, action) - functions.log_prob(q, action))
         exact = float(functions.kl(p, q)[0])
     assert abs(difference.mean() - exact) < 5 * difference.std() / size**0.5
+
+
+def test_independent_choices_are_categoricals_side_by_side():
+    rng, choices = np.random.default_rng(5), (2, 3, 4)
+    family = choices_family(choices)
+    p, q = (Categorical(rng.normal(size=(6, 9))) for _ in range(2))
+    action = rng.integers(choices, size=(6, 3))
+    parts = [[Categorical(x) for x in np.split(d.logits, [2, 5], axis=-1)] for d in (p, q)]
+    logp = np.stack([CATEGORICAL.log_prob(d, jnp.asarray(action[:, i])) for i, d in enumerate(parts[0])], -1)
+    np.testing.assert_allclose(family.log_prob_per_dimension(p, action), logp, rtol=1e-5)
+    np.testing.assert_allclose(family.log_prob(p, action), logp.sum(-1), rtol=1e-5)
+    entropy = sum(np.asarray(CATEGORICAL.entropy(d)) for d in parts[0])
+    np.testing.assert_allclose(family.entropy(p), entropy, rtol=1e-5)
+    kl = sum(np.asarray(CATEGORICAL.kl(a, b)) for a, b in zip(*parts, strict=True))
+    np.testing.assert_allclose(family.kl(p, q), kl, rtol=1e-4, atol=1e-6)
+    noise = np.zeros((6, 9))
+    assert family.sample(p, noise).tolist() == np.stack([d.logits.argmax(-1) for d in parts[0]], -1).tolist()
+
+
+def test_what_is_forbidden_adds_nothing_to_entropy_and_kl():
+    p, q = Categorical(jnp.array([0.3, -1e9, 0.1])), Categorical(jnp.array([0.1, -1e9, 0.4]))
+    small = [Categorical(jnp.array([d.logits[0], d.logits[2]])) for d in (p, q)]
+    assert float(CATEGORICAL.entropy(p)) == pytest.approx(float(CATEGORICAL.entropy(small[0])))
+    assert float(CATEGORICAL.kl(p, q)) == pytest.approx(float(CATEGORICAL.kl(*small)), rel=1e-4)

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from toppo.algos import ppo
-from toppo.algos.shared import adam_moments, annealed, label_vtrace, last
+from toppo.algos.shared import adam_moments, annealed, label_vtrace, last, separate_networks
 from toppo.maths.advantages import standardise
 from toppo.maths.surrogates import per_dimension_weight
 from toppo.optimise import adam_epochs, adapt_penalty, always, clip_fractions, clipped_least_squares, measure
@@ -42,7 +42,8 @@ class DISCConfig:
 
 
 def check(config: DISCConfig, common: Common, discrete: bool) -> None:
-    """Dimensions of a discrete action do not exist."""
+    """Dimensions of a discrete action do not exist; and the critic's loss is its own."""
+    separate_networks("disc", common)
     require(not discrete, "disc needs continuous actions, but the environment's are discrete: use another algorithm")
 
 

@@ -14,8 +14,17 @@ def anything(config: Any, common: Common, discrete: bool) -> None:
     """Check: all shared settings and both kinds of actions will do."""
 
 
+def separate_networks(name: str, common: Common) -> None:
+    """Refuse a trunk that policy and critic share, where the policy's step is not the critic's."""
+    require(
+        not common.shared_trunk,
+        f"shared_trunk is True, but {name} moves policy and critic apart: use --no-shared-trunk",
+    )
+
+
 def no_gradient_bound(config: Any, common: Common, discrete: bool) -> None:
-    """Check: a trust region bounds the step itself."""
+    """Check: a trust region bounds the step itself, and moves the policy alone."""
+    separate_networks("a trust region", common)
     require(
         common.max_grad_norm == 0,
         f"max_grad_norm is {common.max_grad_norm}, but must be 0 here: the trust region bounds the step",

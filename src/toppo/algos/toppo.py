@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from toppo.algos import ppo
-from toppo.algos.shared import last, newest_and_some
+from toppo.algos.shared import last, newest_and_some, separate_networks
 from toppo.optimise import TrustRegion, trust_region_improve
-from toppo.types import Draw, Improved, Memory, Problem, require, require_above, require_least, setting
+from toppo.types import Common, Draw, Improved, Memory, Problem, require, require_above, require_least, setting
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,14 @@ class ToPPOConfig:
         require_least(self, 0, "alpha")
         known = self.improve in ("adam", "trust_region")
         require(known, f"improve is {self.improve!r}, but must be 'adam' or 'trust_region'")
+
+
+def check(config: ToPPOConfig, common: Common, discrete: bool) -> None:
+    """A shared trunk needs one step for policy and critic, on the same data."""
+    if config.improve == "trust_region":
+        separate_networks("a trust region", common)
+    if not config.critic_on_old:
+        separate_networks("a critic that trains on the newest batch only", common)
 
 
 def draw(config: ToPPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
@@ -72,6 +80,7 @@ ALGORITHM = ppo.ALGORITHM._replace(
     title="ToPPO",
     summary="newest batch and one old one with its own advantage, clipped around pi_k/mu; old batches filtered by KL",
     config=ToPPOConfig,
+    check=check,
     relabel=lambda config: config.recompute_adv,
     draw=draw,
     improve=improve,

@@ -5,13 +5,23 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 Actor = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Acting = Callable[[np.ndarray, np.ndarray, Sequence[np.ndarray], int], Actor]
+"""(shift, factor, weights as in ``nets.acting_weights``, rows) -> what acts"""
 
 
-def mlp_actor(shift: np.ndarray, factor: np.ndarray, weights: Sequence[np.ndarray], rows: int = 1) -> Actor:
-    """(observations [rows, O], noise [rows, A]) -> actions [rows, A] or [rows], weights as in ``nets.acting_weights``.
+def mlp_actor(
+    shift: np.ndarray,
+    factor: np.ndarray,
+    weights: Sequence[np.ndarray],
+    rows: int = 1,
+    choices: Sequence[int] = (),
+    masked: bool = False,
+) -> Actor:
+    """(observations [rows, O], noise [rows, A]) -> actions [rows, ...], weights as in ``nets.acting_weights``.
 
-    Gaussian policies return mean + std * noise with standard normal noise; logits return
-    argmax(logits + noise) with Gumbel noise.  Zero noise gives the most likely action.
+    Gaussian policies return mean + std * noise with standard normal noise; with ``choices`` (how many in each dimension
+    of the action) they return argmax(logits + noise) of each with Gumbel noise.  Zero noise gives the most likely
+    action.  If ``masked``, the last entries of an observation say which choices are allowed.
     """
     std, layers = weights[0], weights[1:]
     # A product of vector and matrix per row, so that an action does not depend on how many rows there are.
@@ -30,10 +40,10 @@ def mlp_actor(shift: np.ndarray, factor: np.ndarray, weights: Sequence[np.ndarra
         steps.append((w, spread(b), out, _for_product(out)))
     hidden, (last_w, last_b, last, last_rows) = steps[:-1], steps[-1]
     first = _for_product(x0)
-    discrete = len(std) == 0
+    size = len(shift)
 
     def act(obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        np.subtract(obs, shifts, out=x0, casting="same_kind")
+        np.subtract(obs[..., :size] if masked else obs, shifts, out=x0, casting="same_kind")
         np.multiply(x0, factors, out=x0)
         np.minimum(x0, top, out=x0)
         np.maximum(x0, bottom, out=x0)
@@ -45,10 +55,22 @@ def mlp_actor(shift: np.ndarray, factor: np.ndarray, weights: Sequence[np.ndarra
             x = out_rows
         product(x, last_w, out=last_rows)
         np.add(last, last_b, out=last)
-        action: np.ndarray = (last + noise).argmax(-1) if discrete else last + std * noise
-        return action
+        if not choices:
+            action: np.ndarray = last + std * noise
+            return action
+        scores = last + noise
+        return choose(np.where(obs[..., size:] > 0, scores, -np.inf) if masked else scores, choices)
 
     return act
+
+
+def choose(scores: np.ndarray, choices: Sequence[int]) -> np.ndarray:
+    """The best choice in each dimension of the action.  [rows, A] -> [rows], or [rows, D] if there are several"""
+    if len(choices) == 1:
+        best: np.ndarray = scores.argmax(-1)
+        return best
+    parts = np.split(scores, np.cumsum(choices[:-1]), axis=-1)
+    return np.stack([part.argmax(-1) for part in parts], axis=-1)
 
 
 def _for_product(memory: np.ndarray) -> np.ndarray:

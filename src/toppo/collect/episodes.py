@@ -19,8 +19,8 @@ class Finished(NamedTuple):
 
 def no_episode(plan: Plan) -> OpenEpisode:
     """An environment before its first reset."""
-    actions = np.zeros(0, np.int32) if plan.discrete else np.zeros((0, plan.action_size), np.float32)
-    return OpenEpisode(0, actions, np.zeros(0), np.zeros(plan.obs_size, np.float32))
+    actions = np.zeros((0, *plan.action_row), plan.action_dtype)
+    return OpenEpisode(0, actions, np.zeros(0), np.zeros(plan.row_size, plan.row_dtype))
 
 
 def after_replay(episodes: tuple[OpenEpisode, ...], exact: Sequence[bool]) -> tuple[OpenEpisode, ...]:
@@ -41,7 +41,7 @@ def advance(
             finished.append(Finished(-1, i, episode.rewards))
             episode = episode._replace(actions=episode.actions[:0], rewards=episode.rewards[:0])
         start = 0
-        for t in np.flatnonzero(batch.ended[:, i]):
+        for t in np.flatnonzero(batch.over[:, i]):
             finished.append(Finished(int(t), i, np.concatenate([episode.rewards, batch.reward[start : t + 1, i]])))
             start = int(t) + 1
             episode = episode._replace(actions=episode.actions[:0], rewards=episode.rewards[:0])
@@ -50,7 +50,7 @@ def advance(
             episode = episode._replace(
                 actions=np.concatenate([episode.actions, batch.action[start:, i]]),
                 rewards=np.concatenate([episode.rewards, batch.reward[start:, i]]),
-                obs=batch.next_obs[-1, i].copy(),
+                obs=(batch.next_obs if batch.next_obs.ndim == 2 else batch.next_obs[-1])[i].copy(),
             )
         after.append(episode)
     return tuple(after), sorted(finished, key=lambda f: (f.t, f.env))

@@ -5,17 +5,20 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from toppo.collect.act import Acting
 from toppo.collect.faults import Ends, Notice, Tolerance
+from toppo.collect.together import WorldWorker
 from toppo.collect.wire import receive, send
 from toppo.collect.worker import Buffers, Plan, Worker
 from toppo.envs import EnvSource
 from toppo.envs.environment import describe_call, label_of
 from toppo.envs.make import factory_path
+from toppo.envs.world import open_world
 from toppo.errors import EnvironmentFault, NotFinite
 from toppo.streams import Purpose, seed_for
 from toppo.types import OpenEpisode
@@ -31,6 +34,7 @@ class Task(NamedTuple):
     source: EnvSource
     buffers: Buffers
     tolerance: Tolerance
+    acting: Acting | None
 
 
 class Host(Protocol):
@@ -42,8 +46,8 @@ class Host(Protocol):
     def finish(self) -> list[Notice]:
         """Wait until the batch is there; EnvironmentFault if it never will be."""
 
-    def restore(self, i: int, episode: OpenEpisode) -> bool:
-        """Bring an environment back to where it was; False if it could not be."""
+    def restore(self, episodes: Mapping[int, OpenEpisode]) -> dict[int, bool]:
+        """Bring environments back to where they were; False for one that could not be."""
 
     def close(self) -> None:
         """End the worker."""
@@ -54,8 +58,18 @@ class LocalHost:
 
     def __init__(self, task: Task) -> None:
         """Make its environments here."""
-        self._worker = Worker(task.plan, task.indices, task.source, task.buffers, task.tolerance.on_nan)
+        plan, world = task.plan, open_world(task.source, task.plan.envs)
+        self._worker: Worker | WorldWorker = (
+            Worker(plan, task.indices, task.source, task.buffers, task.tolerance.on_nan, task.acting)
+            if world is None
+            else WorldWorker(plan, world, task.buffers, task.acting)
+        )
         self.restore, self.close = self._worker.restore, self._worker.close
+
+    @property
+    def finals(self) -> list[np.ndarray]:
+        """With images: the last observation of every truncated episode of the batch, in order."""
+        return [row for _, row in sorted(self._worker.finals.items(), key=lambda item: item[0])]
 
     def start(self, batch: int, ends: Ends) -> None:
         """Remember the batch: there is nobody to collect it while this process does something else."""
@@ -101,11 +115,14 @@ class ProcessHost:
         """Wait for the worker's answer."""
         return [Notice(*n) for n in self._reply(self.task.tolerance.env_timeout)["notices"]]
 
-    def restore(self, i: int, episode: OpenEpisode) -> bool:
-        """Let the worker replay the episode."""
-        message = {"do": "restore", "env": i, "started": episode.started}
-        self._send(message, (episode.actions, episode.rewards, episode.obs))
-        return bool(self._reply(self.task.tolerance.env_timeout)["exact"])
+    def restore(self, episodes: Mapping[int, OpenEpisode]) -> dict[int, bool]:
+        """Let the worker replay the episodes."""
+        exact = {}
+        for i, episode in episodes.items():
+            message = {"do": "restore", "env": i, "started": episode.started}
+            self._send(message, (episode.actions, episode.rewards, episode.obs))
+            exact[i] = bool(self._reply(self.task.tolerance.env_timeout)["exact"])
+        return exact
 
     def close(self) -> None:
         """Close the pipes, which ends the worker, and wait for it."""

@@ -5,12 +5,15 @@ import os
 import tempfile
 
 import gymnasium as gym
+import numpy as np
 
+from toppo.collect.act import Acting
 from toppo.collect.faults import NO_TOLERANCE, Ends, Notice, Tolerance
 from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
 from toppo.collect.worker import Buffers, Plan, buffers_in, buffers_size
 from toppo.envs import EnvSource
 from toppo.envs.make import factory_path, known_everywhere
+from toppo.envs.world import is_world
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 from toppo.types import OpenEpisode
 
@@ -23,7 +26,9 @@ class Pool:
     ``start`` may return before the batch is there; ``finish`` waits for it.
     """
 
-    def __init__(self, plan: Plan, source: EnvSource, workers: int, tolerance: Tolerance) -> None:
+    def __init__(
+        self, plan: Plan, source: EnvSource, workers: int, tolerance: Tolerance, acting: Acting | None
+    ) -> None:
         """Open ``workers`` processes, or work in this process if that is 0."""
         size = buffers_size(plan)
         self._memory = _shared_memory(size) if workers else None
@@ -32,8 +37,8 @@ class Pool:
         count, self._steps = max(1, workers), plan.steps
         owners = [i * count // plan.envs for i in range(plan.envs)]
         stretches = [[i for i in range(plan.envs) if owners[i] == w] for w in range(count)]
-        self._tasks = [Task(plan, stretch, source, self.buffers, tolerance) for stretch in stretches]
-        replaceable = not isinstance(source, gym.Env)
+        self._tasks = [Task(plan, stretch, source, self.buffers, tolerance, acting) for stretch in stretches]
+        replaceable = not isinstance(source, gym.Env | gym.vector.VectorEnv)
         self._restarts = [tolerance.env_restarts if replaceable else 0] * plan.envs
         self._failed: set[Place] = set()
         self._ends: list[Ends] = []
@@ -75,8 +80,13 @@ class Pool:
         """Bring the environments back to where they were; False for one that could not be."""
         exact: dict[int, bool] = {}
         for host, task in zip(self._hosts, self._tasks, strict=True):
-            exact |= {i: host.restore(i, episodes[i]) for i in task.indices}
+            exact |= host.restore({i: episodes[i] for i in task.indices})
         return [exact[i] for i in range(len(episodes))]
+
+    @property
+    def finals(self) -> list[np.ndarray]:
+        """With images: the last observation of every truncated episode of the batch, in order."""
+        return [row for host in self._hosts if isinstance(host, LocalHost) for row in host.finals]
 
     def pids(self) -> list[int]:
         """The worker processes; none if all environments are in this one."""
@@ -117,14 +127,13 @@ class Pool:
         self.buffers.progress.call[task.indices] = 0
         self._hosts[w] = host = self._open(task)
         self._await(host)
-        exact = True
-        for i in task.indices:
-            episode = self._episodes[i]
-            if ends.get((i, episode.started)) == 0:
-                episode = episode._replace(actions=episode.actions[:0])
-            exact = host.restore(i, episode) and exact
+        episodes = {i: self._episodes[i] for i in task.indices}
+        given_up = {i for i, e in episodes.items() if ends.get((i, e.started)) == 0}
+        exact = host.restore(
+            {i: e._replace(actions=e.actions[:0]) if i in given_up else e for i, e in episodes.items()}
+        )
         host.start(self._batch, ends)
-        return exact
+        return all(exact.values())
 
     def _place(self, task: Task) -> tuple[int, Place | None]:
         """The environment that was called last and where it was, if any was called."""
@@ -152,9 +161,19 @@ def _shared_memory(size: int) -> int:
     return fd
 
 
-def open_pool(plan: Plan, source: EnvSource, workers: int, tolerance: Tolerance = NO_TOLERANCE) -> Pool:
-    """``workers`` processes, or this process if that is 0 or the environment cannot be made in another."""
+def open_pool(
+    plan: Plan,
+    source: EnvSource,
+    workers: int,
+    tolerance: Tolerance = NO_TOLERANCE,
+    acting: Acting | None = None,
+) -> Pool:
+    """``workers`` processes, or this process if that is 0 or the environment cannot be made in another.
+
+    A policy that has an ``acting`` of its own acts in this process, for all environments at once.
+    """
     if isinstance(source, gym.Env) and plan.envs > 1:
         raise ToppoError(f"envs is {plan.envs}, but one environment object cannot be copied: give an id or a function")
     elsewhere = known_everywhere(source) if isinstance(source, str) else factory_path(source) is not None
-    return Pool(plan, source, min(workers, plan.envs) if elsewhere else 0, tolerance)
+    apart = elsewhere and acting is None and not is_world(source)
+    return Pool(plan, source, min(workers, plan.envs) if apart else 0, tolerance, acting)

@@ -1,12 +1,12 @@
 """A worker owns environments and fills its columns of a batch; it never imports JAX."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from toppo.collect.act import mlp_actor, noise_for
+from toppo.collect.act import Acting, mlp_actor, noise_for
 from toppo.collect.faults import Ends, Notice, OnNan
 from toppo.envs import EnvSource, open_environment
 from toppo.errors import NotFinite
@@ -22,11 +22,25 @@ class Plan(NamedTuple):
     seed: int
     steps: int  # per environment and batch
     envs: int
-    obs_size: int
-    action_size: int
-    discrete: bool
+    obs_size: int  # numbers that are normalised
+    row_size: int  # entries of a stored observation
+    row_dtype: str  # uint8 if it holds images
+    action_size: int  # numbers that the policy's network gives
+    action_row: tuple[int, ...]  # shape of an action
+    choices: tuple[int, ...]  # of discrete actions, in each dimension
+    masked: bool
     reset_each_batch: bool
     weight_shapes: tuple[tuple[int, ...], ...]
+
+    @property
+    def images(self) -> bool:
+        """Do observations hold images?"""
+        return self.row_dtype == "uint8"
+
+    @property
+    def action_dtype(self) -> Any:
+        """Type of the policy's actions."""
+        return np.int32 if self.choices else np.float32
 
 
 class Progress(NamedTuple):
@@ -39,14 +53,18 @@ class Progress(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """One batch, [T, E, ...], and the weights that collect it; may lie in memory shared between processes."""
+    """One batch, [T, E, ...], and the weights that collect it; may lie in memory shared between processes.
+
+    Images are not stored twice: then ``next_obs`` [E, row] holds only what follows the last step.
+    """
 
     obs: np.ndarray
     next_obs: np.ndarray
     action: np.ndarray
     reward: np.ndarray
     terminated: np.ndarray
-    ended: np.ndarray
+    ended: np.ndarray  # for the learner
+    over: np.ndarray  # is a reset due?  Where it differs from ``ended``, only a life was lost
     progress: Progress
     shift: np.ndarray
     factor: np.ndarray
@@ -56,12 +74,12 @@ class Buffers(NamedTuple):
 def buffer_layout(plan: Plan) -> list[tuple[tuple[int, ...], np.dtype]]:
     """Shape and type of every array in ``Buffers``, in order."""
     rows = (plan.steps, plan.envs)
-    action = (rows, np.int32) if plan.discrete else ((*rows, plan.action_size), np.float32)
-    shapes = [
-        ((*rows, plan.obs_size), np.float32),
-        ((*rows, plan.obs_size), np.float32),
-        action,
+    shapes: list[tuple[tuple[int, ...], Any]] = [
+        ((*rows, plan.row_size), plan.row_dtype),
+        ((*(rows[1:] if plan.images else rows), plan.row_size), plan.row_dtype),
+        ((*rows, *plan.action_row), plan.action_dtype),
         (rows, np.float64),
+        (rows, np.bool_),
         (rows, np.bool_),
         (rows, np.bool_),
         ((plan.envs,), np.bool_),
@@ -80,9 +98,9 @@ def buffers_in(plan: Plan, memory: memoryview | bytearray) -> Buffers:
         size = int(np.prod(shape))
         arrays.append(np.frombuffer(memory, dtype, size, offset).reshape(shape))
         offset += _padded(size * dtype.itemsize)
-    obs, next_obs, action, reward, terminated, ended, begun, started, call, step, shift, factor, *weights = arrays
+    obs, next_obs, action, reward, terminated, ended, over, begun, started, call, step, shift, factor, *weights = arrays
     progress = Progress(begun, started, call, step)
-    return Buffers(obs, next_obs, action, reward, terminated, ended, progress, shift, factor, tuple(weights))
+    return Buffers(obs, next_obs, action, reward, terminated, ended, over, progress, shift, factor, tuple(weights))
 
 
 def buffers_size(plan: Plan) -> int:
@@ -94,15 +112,34 @@ def _padded(size: int) -> int:
     return (size + 63) // 64 * 64
 
 
+def mlp_acting(plan: Plan) -> Acting:
+    """The NumPy actor for the plan's actions."""
+    return lambda shift, factor, weights, rows: mlp_actor(shift, factor, weights, rows, plan.choices, plan.masked)
+
+
+def batch_noise(plan: Plan, indices: Sequence[int], batch: int) -> np.ndarray:
+    """The noise of every action of a batch, each environment's from its own stream.  [T, E, A]"""
+    streams = [stream(plan.seed, Purpose.ACTION, i, batch) for i in indices]
+    return np.stack([noise_for(s, plan.steps, plan.action_size, bool(plan.choices)) for s in streams], axis=1)
+
+
 class Worker:
     """A stretch of a run's environments, each with its own streams of randomness."""
 
     def __init__(
-        self, plan: Plan, indices: Sequence[int], source: EnvSource, buffers: Buffers, on_nan: OnNan = "raise"
+        self,
+        plan: Plan,
+        indices: Sequence[int],
+        source: EnvSource,
+        buffers: Buffers,
+        on_nan: OnNan = "raise",
+        acting: Acting | None = None,
     ) -> None:
-        """Make the environments number ``indices``, which follow each other."""
+        """Make the environments number ``indices``, which follow each other; ``acting`` replaces the NumPy actor."""
         self.plan, self.indices, self.buffers, self.on_nan = plan, indices, buffers, on_nan
-        self.envs = {i: open_environment(source, i) for i in indices}
+        self.acting = acting or mlp_acting(plan)
+        self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
+        self.envs = {i: open_environment(source, i, plan.masked) for i in indices}
         self.started = dict.fromkeys(indices, 0)
         self.obs: dict[int, np.ndarray | None] = dict.fromkeys(indices)
         self._calls = 0
@@ -116,9 +153,9 @@ class Worker:
         """
         plan, b, indices = self.plan, self.buffers, self.indices
         self._ends, self._notices = dict(ends or {}), []
-        actor = mlp_actor(b.shift, b.factor, b.weights, len(indices))
-        streams = [stream(plan.seed, Purpose.ACTION, i, batch) for i in indices]
-        noise = np.stack([noise_for(s, plan.steps, plan.action_size, plan.discrete) for s in streams], axis=1)
+        actor = self.acting(b.shift, b.factor, b.weights, len(indices))
+        noise = batch_noise(plan, indices, batch)
+        self.finals.clear()
         if plan.reset_each_batch:
             self.obs = dict.fromkeys(indices)
         for i in indices:
@@ -164,10 +201,15 @@ class Worker:
             self._go_round(t, i, fault)
             return False
         ended = terminated or truncated
-        b.next_obs[t, i] = obs
+        if not self.plan.images:
+            b.next_obs[t, i] = obs
+        elif t == self.plan.steps - 1:
+            b.next_obs[i] = obs
+        if self.plan.images and ended and not terminated:
+            self.finals[t, i] = obs
         b.reward[t, i] = reward
         b.terminated[t, i] = terminated
-        b.ended[t, i] = ended
+        b.ended[t, i] = b.over[t, i] = ended
         self.obs[i] = None if ended else obs
         return True
 
@@ -191,13 +233,20 @@ class Worker:
         self._end_before(t, i)
 
     def _end_before(self, t: int, i: int) -> None:
-        if t > 0:
-            self.buffers.ended[t - 1, i] = True
-        else:
-            self.buffers.progress.begun[i] = True
+        b, last = self.buffers, self.obs[i]
+        if t == 0:
+            b.progress.begun[i] = True
+        elif not b.ended[t - 1, i]:
+            b.ended[t - 1, i] = b.over[t - 1, i] = True
+            if self.plan.images and last is not None:
+                self.finals[t - 1, i] = last
         self.obs[i] = None
 
-    def restore(self, i: int, episode: OpenEpisode) -> bool:
+    def restore(self, episodes: Mapping[int, OpenEpisode]) -> dict[int, bool]:
+        """Bring environments back to where they were; False for one that could not be."""
+        return {i: self.restore_one(i, episode) for i, episode in episodes.items()}
+
+    def restore_one(self, i: int, episode: OpenEpisode) -> bool:
         """Bring environment ``i`` back to where it was; False if replaying its actions led elsewhere."""
         self.started[i], self.obs[i] = episode.started, None
         if len(episode.actions) == 0:
@@ -209,7 +258,7 @@ class Worker:
             if terminated or truncated:
                 return False
         self.obs[i] = obs
-        exact = obs.astype(np.float32).tobytes() == episode.obs.tobytes()
+        exact = obs.astype(self.plan.row_dtype).tobytes() == episode.obs.tobytes()
         if not exact:
             self.obs[i] = None
         return exact

@@ -3,5 +3,6 @@
 from toppo.envs.environment import Environment, open_environment
 from toppo.envs.make import EnvSource, make
 from toppo.envs.spaces import Spaces, describe
+from toppo.envs.world import Player, open_player
 
-__all__ = ["EnvSource", "Environment", "Spaces", "describe", "make", "open_environment"]
+__all__ = ["EnvSource", "Environment", "Player", "Spaces", "describe", "make", "open_environment", "open_player"]

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from toppo.envs.make import Env, EnvSource, make, strip
+from toppo.envs.actions import action_to_env, mask_reader
+from toppo.envs.make import EnvSource, make, strip
 from toppo.envs.mujoco import thin_step
-from toppo.envs.spaces import action_to_env, describe
+from toppo.envs.rows import numbers_in, observer
+from toppo.envs.spaces import Env, describe
 from toppo.errors import EnvironmentFault, NotFinite
 
 LARGEST = float(np.finfo(np.float32).max)  # what the learner can hold
@@ -18,44 +20,49 @@ LARGEST_SQUARE = LARGEST**2
 class Environment:
     """Steps one environment with the policy's actions; counts the time limit itself."""
 
-    def __init__(self, env: Env, name: str) -> None:
+    def __init__(self, env: Env, name: str, masked: bool | None = None) -> None:
         """Strip the checking wrappers; ``name`` stands in messages."""
         self.name = name
         self.env, self._limit = strip(env)
-        self.spaces = describe(env)
-        self._to_env: Callable[[np.ndarray], Any] = action_to_env(self.spaces)
+        self.spaces = spaces = describe(env, masked)
+        self._to_env: Callable[[np.ndarray], Any] = action_to_env(spaces)
+        self._observe, self._mask, self._size = observer(spaces), mask_reader(env, spaces), spaces.obs_size
         self._step = thin_step(self.env) or self.env.step
         self.t = 0  # steps of this episode
         self._seed = 0
 
     def reset(self, seed: int) -> np.ndarray:
-        """Start an episode; the observation as a flat array."""
+        """Start an episode; the observation as a row."""
         self.t, self._seed = 0, seed
         try:
-            obs, _ = self.env.reset(seed=seed)
-            flat = np.asarray(obs).ravel()
+            obs, info = self.env.reset(seed=seed)
+            row = self._observe(obs, self._mask(info, False))
         except Exception as error:
             raise self._raised(error) from error
-        if not _held(flat):
-            raise NotFinite(f"{self._where()} gave an observation that is not finite: {flat}", self._details(obs=flat))
-        return flat
+        numbers = numbers_in(row, self._size)
+        if not _held(numbers):
+            raise NotFinite(
+                f"{self._where()} gave an observation that is not finite: {numbers}", self._details(obs=numbers)
+            )
+        return row
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
-        """One step: flat observation, reward, terminated, truncated."""
+        """One step: observation as a row, reward, terminated, truncated."""
         env_action = self._to_env(action)
         self.t += 1
         try:
-            obs, reward, terminated, truncated, _ = self._step(env_action)
-            flat = np.asarray(obs).ravel()
+            obs, reward, terminated, truncated, info = self._step(env_action)
+            row = self._observe(obs, self._mask(info, terminated or truncated))
             reward = float(reward)
         except Exception as error:
             raise self._raised(error, action=env_action) from error
+        numbers = numbers_in(row, self._size)
         # The product with itself is infinite or NaN if any entry is: a tenth of the price of looking at each.
-        if not (-LARGEST <= reward <= LARGEST and float(flat.dot(flat)) < LARGEST_SQUARE):
-            self._refuse(flat, reward, env_action)
+        if not (-LARGEST <= reward <= LARGEST and float(numbers.dot(numbers)) < LARGEST_SQUARE):
+            self._refuse(numbers, reward, env_action)
         if self._limit is not None and self.t >= self._limit:
             truncated = True
-        return flat, reward, bool(terminated), bool(truncated)
+        return row, reward, bool(terminated), bool(truncated)
 
     def close(self) -> None:
         """Close the environment."""
@@ -103,6 +110,6 @@ def label_of(source: EnvSource, index: int) -> str:
     return f"{label} (environment {index})"
 
 
-def open_environment(source: EnvSource, index: int) -> Environment:
+def open_environment(source: EnvSource, index: int, masked: bool | None = None) -> Environment:
     """Environment number ``index`` of a run, made from its source."""
-    return Environment(make(source), label_of(source, index))
+    return Environment(make(source), label_of(source, index), masked)

@@ -11,10 +11,11 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
+from toppo.envs.atari import is_atari
+from toppo.envs.spaces import Env
 from toppo.errors import ToppoError
 
-Env = gym.Env[Any, Any]
-EnvSource = str | Callable[[], Env] | Env
+EnvSource = str | Callable[[], Env] | Env | gym.vector.VectorEnv[Any, Any, Any]
 
 
 def choose_renderer() -> None:
@@ -42,6 +43,8 @@ def make(source: EnvSource, render_mode: str | None = None) -> Env:
     """The environment that ``source`` stands for."""
     if isinstance(source, gym.Env):
         return source
+    if isinstance(source, gym.vector.VectorEnv):
+        raise ToppoError(f"one environment is wanted here, but {type(source).__name__} is {source.num_envs} of them")
     if not isinstance(source, str):
         env = source()
         if not isinstance(env, gym.Env):
@@ -110,14 +113,16 @@ def _first_line(error: Exception) -> str:
 
 
 def kind_of(source: EnvSource) -> str:
-    """``mujoco`` for Gymnasium's own MuJoCo tasks, otherwise ``other``."""
+    """``mujoco`` for Gymnasium's own MuJoCo tasks, ``atari`` for ale-py's games, otherwise ``other``."""
+    if is_atari(source):
+        return "atari"
     entry = gym.registry[source].entry_point if isinstance(source, str) and source in gym.registry else None
     return "mujoco" if isinstance(entry, str) and entry.startswith("gymnasium.envs.mujoco") else "other"
 
 
 def is_registered(env_id: str) -> bool:
     """Can Gymnasium make this id without importing anything that the id names?"""
-    return ":" not in env_id and env_id in gym.registry
+    return is_atari(env_id) or (":" not in env_id and env_id in gym.registry)
 
 
 def known_everywhere(env_id: str) -> bool:

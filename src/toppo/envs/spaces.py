@@ -1,99 +1,174 @@
 """What the learner needs to know of an environment's spaces, as plain data that fits into a JSON file."""
 
-from collections.abc import Callable
-from math import inf, isfinite
+from collections.abc import Iterator
+from math import prod
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
-from toppo.errors import BAD_DATA, ToppoError
+from toppo.errors import ToppoError
+
+Env = gym.Env[Any, Any]
+Path = tuple[str | int, ...]
+
+
+class Part(NamedTuple):
+    """One entry of an observation: where it is found in nested dictionaries and tuples, and what it holds."""
+
+    path: Path
+    kind: str  # "numbers", "choices" (whole numbers, seen one-hot) or "image"
+    shape: tuple[int, ...]
+    choices: tuple[int, ...] = ()  # how many values each whole number may take
+    starts: tuple[int, ...] = ()  # the first of them
+
+    @property
+    def size(self) -> int:
+        """Entries that it takes in an observation's row."""
+        return sum(self.choices) if self.kind == "choices" else prod(self.shape)
 
 
 class Spaces(NamedTuple):
     """Observation and action as the policy sees them, and how its actions become the environment's."""
 
-    obs_shape: tuple[int, ...]
-    action_size: int  # dimensions of a Box, or number of discrete actions
-    discrete: bool
+    parts: tuple[Part, ...]
+    choices: tuple[int, ...]  # of discrete actions: how many in each dimension; empty for a Box
+    starts: tuple[int, ...]  # the first of them
     action_shape: tuple[int, ...]
     action_dtype: str
     low: tuple[float, ...]  # bounds of a Box, flat; empty if discrete
     high: tuple[float, ...]
-    start: int  # of a discrete space
+    masked: bool  # does the environment say which of its discrete actions are allowed?
     episode_limit: int | None
+    left_out: tuple[str, ...] = ()  # entries of the observation that no network reads
+
+    @property
+    def discrete(self) -> bool:
+        """Are actions whole numbers?"""
+        return bool(self.choices)
+
+    @property
+    def action_size(self) -> int:
+        """Dimensions of a Box, or scores of all choices together."""
+        return sum(self.choices) if self.choices else len(self.low)
+
+    @property
+    def action_row(self) -> tuple[int, ...]:
+        """Shape of the policy's action: a single choice is a number, all else a vector."""
+        return () if len(self.choices) == 1 else (len(self.choices) or len(self.low),)
+
+    @property
+    def images(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the images, as the environment gives them."""
+        return tuple(part.shape for part in self.parts if part.kind == "image")
 
     @property
     def obs_size(self) -> int:
-        """Entries of the flattened observation."""
-        return int(np.prod(self.obs_shape))
+        """Numbers in an observation, choices one-hot, images not counted: what is normalised."""
+        return sum(part.size for part in self.parts if part.kind != "image")
+
+    @property
+    def mask_size(self) -> int:
+        """Entries of the mask of allowed actions."""
+        return self.action_size if self.masked else 0
+
+    @property
+    def row_size(self) -> int:
+        """Entries of an observation as it is stored: numbers, mask, pixels.  In bytes if there are images."""
+        if not self.images:
+            return self.obs_size + self.mask_size
+        return 4 * self.obs_size + self.mask_size + sum(map(prod, self.images))
+
+    @property
+    def row_dtype(self) -> str:
+        """Type of a stored observation."""
+        return "uint8" if self.images else "float32"
 
 
-def describe(env: "gym.Env[Any, Any]") -> Spaces:
-    """The environment's spaces, or one sentence that says why it cannot be used."""
-    obs, action = env.observation_space, env.action_space
-    if not isinstance(obs, gym.spaces.Box) or not np.issubdtype(obs.dtype, np.number):
-        raise ToppoError(f"the observation space is {obs}, but must be a Box of numbers")
-    if 0 in obs.shape:
-        raise ToppoError(f"the observation space is {obs}, which has no entries")
-    limit = getattr(env.spec, "max_episode_steps", None)
-    if isinstance(action, gym.spaces.Discrete):
-        return Spaces(obs.shape, int(action.n), True, (), "int64", (), (), int(action.start), limit)
-    if not isinstance(action, gym.spaces.Box) or not np.issubdtype(action.dtype, np.floating):
-        raise ToppoError(f"the action space is {action}, but must be a Box of floats or Discrete")
-    if 0 in action.shape or np.any(action.low >= action.high):
-        raise ToppoError(f"the action space is {action}, but every dimension needs low < high")
-    low, high = (tuple(float(x) for x in bound.ravel()) for bound in (action.low, action.high))
-    return Spaces(obs.shape, len(low), False, action.shape, str(action.dtype), low, high, 0, limit)
+def describe(env: Env, masked: bool | None = None) -> Spaces:
+    """The environment's spaces, or one sentence that says why it cannot be used.
 
-
-def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
-    """The map from the policy's action to the environment's.
-
-    Box: clip to [-1, 1]^d and rescale to the bounds (unbounded dimensions pass unchanged).  Discrete: add the start.
+    Whether it offers masks takes a reset to find out, unless that is known.
     """
-    if spaces.discrete:
-        return lambda action: int(action) + spaces.start
-    env_low, env_high = np.array(spaces.low), np.array(spaces.high)
-    bounded = np.isfinite(env_low) & np.isfinite(env_high)
-    low = np.where(bounded, -1.0, -np.inf).astype(np.float32)
-    high = -low
-    with np.errstate(invalid="ignore"):
-        factor = np.where(bounded, (env_high - env_low) / 2, 1.0).astype(np.float32)
-        shift = np.where(bounded, (env_high + env_low) / 2, 0.0).astype(np.float32)
-    shape, dtype = spaces.action_shape, np.dtype(spaces.action_dtype)
-    if np.all(factor == 1) and np.all(shift == 0) and len(shape) == 1 and dtype == np.float32:
-        return lambda action: np.minimum(np.maximum(action, low), high)
-
-    def rescale(action: np.ndarray) -> Any:
-        return (np.minimum(np.maximum(action, low), high) * factor + shift).astype(dtype).reshape(shape)
-
-    return rescale
+    masked = offers_mask(env) if masked is None else masked
+    return describe_spaces(env.observation_space, env.action_space, masked, episode_limit(env))
 
 
-def spaces_to_json(spaces: Spaces) -> dict[str, Any]:
-    """The Spaces as JSON data; an unbounded side is null, since JSON knows no infinity."""
-    bounds = {name: [x if isfinite(x) else None for x in getattr(spaces, name)] for name in ("low", "high")}
-    return {**spaces._asdict(), **bounds}
+def describe_spaces(obs: gym.Space[Any], action: gym.Space[Any], masked: bool, limit: int | None) -> Spaces:
+    """The description of an observation and an action space."""
+    parts = tuple(_parts(obs))
+    known = tuple(p for p in parts if p.kind != "text")
+    if sum(p.size for p in known) == 0:
+        raise ToppoError(f"the observation space is {obs}, which has no entries")
+    left_out = tuple("/".join(map(str, p.path)) for p in parts if p.kind == "text")
+    return Spaces(parts=known, **_action(action), masked=masked, episode_limit=limit, left_out=left_out)
 
 
-def spaces_from_json(data: Any) -> Spaces:
-    """The Spaces that ``spaces_to_json`` wrote; a stranger may have made the file."""
-    if not isinstance(data, dict) or set(data) != set(Spaces._fields):
-        raise ToppoError("the file does not hold the spaces of an environment", BAD_DATA)
-    whole = all(type(data[name]) is int for name in ("action_size", "start")) and type(data["discrete"]) is bool
-    shapes = all(_numbers(data[name], int) for name in ("obs_shape", "action_shape"))
-    bounds = all(_numbers(data[name], float, type(None)) for name in ("low", "high"))
-    limit, dtype = data["episode_limit"], data["action_dtype"]
-    known = dtype in ("float16", "float32", "float64", "int64") and (limit is None or type(limit) is int)
-    sizes = not bounds or len(data["low"]) == len(data["high"]) == (0 if data["discrete"] else data["action_size"])
-    if not (whole and shapes and bounds and known and sizes):
-        raise ToppoError("the file's spaces hold values that no environment has", BAD_DATA)
-    low = tuple(-inf if x is None else x for x in data["low"])
-    high = tuple(inf if x is None else x for x in data["high"])
-    tuples = {"obs_shape": tuple(data["obs_shape"]), "action_shape": tuple(data["action_shape"])}
-    return Spaces(**{**data, **tuples, "low": low, "high": high})
+def episode_limit(env: Env) -> int | None:
+    """The time limit that the environment is registered with."""
+    return getattr(env.spec, "max_episode_steps", None)
 
 
-def _numbers(values: Any, *kinds: type) -> bool:
-    return isinstance(values, list) and all(type(v) in kinds for v in values)
+def offers_mask(env: Env) -> bool:
+    """Does an environment with discrete actions say which are allowed?"""
+    if isinstance(env.action_space, gym.spaces.Box):
+        return False
+    if env.has_wrapper_attr("action_masks"):
+        return True
+    answer = env.reset(seed=0)
+    return isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict) and "action_mask" in answer[1]
+
+
+def _parts(space: gym.Space[Any], path: Path = ()) -> Iterator[Part]:
+    """The entries of an observation space, in the order of its keys."""
+    where = f"the entry {'/'.join(map(str, path))!r} of the observation space" if path else "the observation space"
+    if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
+        entries = space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
+        for key, entry in entries:
+            yield from _parts(entry, (*path, key))
+    elif isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.number):
+        image = space.dtype == np.uint8 and len(space.shape) in (2, 3, 4) and 0 not in space.shape
+        yield Part(path, "image" if image else "numbers", tuple(map(int, space.shape)))
+    elif isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
+        choices, starts, shape, _ = _choices(space)
+        yield Part(path, "choices", shape, choices, starts)
+    elif path and space.dtype is not None and space.dtype.kind == "U":
+        yield Part(path, "text", ())
+    else:
+        raise ToppoError(
+            f"{where} is {space}, but must be a Box of numbers, Discrete, MultiDiscrete or MultiBinary, "
+            "or a Dict or Tuple of these"
+        )
+
+
+def _choices(space: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str]:
+    """How many values, the first of them, shape and type of a discrete space."""
+    if isinstance(space, gym.spaces.Discrete):
+        return (int(space.n),), (int(space.start),), (), "int64"
+    shape = tuple(map(int, space.shape))
+    if isinstance(space, gym.spaces.MultiBinary):
+        return (2,) * prod(shape), (0,) * prod(shape), shape, "int8"
+    counts, starts = (tuple(int(x) for x in np.ravel(v)) for v in (space.nvec, space.start))
+    return counts, starts, shape, str(space.dtype)
+
+
+def _action(space: gym.Space[Any]) -> dict[str, Any]:
+    """The fields of ``Spaces`` that describe actions."""
+    if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
+        choices, starts, shape, dtype = _choices(space)
+        if not choices:
+            raise ToppoError(f"the action space is {space}, which has no entries")
+        return {"choices": choices, "starts": starts, "action_shape": shape, "action_dtype": dtype, **_bounds()}
+    if not isinstance(space, gym.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+        raise ToppoError(
+            f"the action space is {space}, but must be a Box of floats, Discrete, MultiDiscrete or MultiBinary"
+        )
+    if 0 in space.shape or np.any(space.low >= space.high):
+        raise ToppoError(f"the action space is {space}, but every dimension needs low < high")
+    shape, dtype = tuple(map(int, space.shape)), str(space.dtype)
+    bounds = _bounds(space.low.ravel(), space.high.ravel())
+    return {"choices": (), "starts": (), "action_shape": shape, "action_dtype": dtype, **bounds}
+
+
+def _bounds(low: Any = (), high: Any = ()) -> dict[str, tuple[float, ...]]:
+    return {"low": tuple(float(x) for x in low), "high": tuple(float(x) for x in high)}

@@ -3,11 +3,12 @@
 The last axis of every parameter is the action's own; all others are batch axes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 LOG_2PI = 1.8378770664093453
@@ -29,6 +30,7 @@ class Categorical(NamedTuple):
 class Family(NamedTuple):
     """What an algorithm may ask of a distribution.  ``kl(p, q)`` is KL(p || q)."""
 
+    sample: Callable[[Any, Array], Array]  # given standard normal noise, or Gumbel noise for choices
     log_prob: Callable[[Any, Array], Array]
     log_prob_per_dimension: Callable[[Any, Array], Array]  # [..., D], one entry if the action is a single choice
     entropy: Callable[[Any], Array]
@@ -77,7 +79,30 @@ def categorical_kl(p: Categorical, q: Categorical) -> Array:
     return (jnp.exp(log_p) * (log_p - log_q)).sum(-1)
 
 
+def choices_family(choices: Sequence[int]) -> Family:
+    """Independent categorical choices, their logits one after another [..., sum(choices)]; actions [..., D]"""
+    ends = np.cumsum(choices[:-1]).tolist()
+
+    def parts(dist: Categorical) -> list[Categorical]:
+        return [Categorical(logits) for logits in jnp.split(dist.logits, ends, axis=-1)]
+
+    def per_dimension(dist: Categorical, action: Array) -> Array:
+        return jnp.stack([categorical_log_prob(p, action[..., d]) for d, p in enumerate(parts(dist))], axis=-1)
+
+    return Family(
+        sample=lambda dist, noise: jnp.stack(
+            [p.logits.argmax(-1) for p in parts(Categorical(dist.logits + noise))], -1
+        ),
+        log_prob=lambda dist, action: per_dimension(dist, action).sum(-1),
+        log_prob_per_dimension=per_dimension,
+        entropy=lambda dist: jnp.stack([categorical_entropy(p) for p in parts(dist)]).sum(0),
+        kl=lambda p, q: jnp.stack([categorical_kl(a, b) for a, b in zip(parts(p), parts(q), strict=True)]).sum(0),
+        std=CATEGORICAL.std,
+    )
+
+
 GAUSSIAN = Family(
+    sample=lambda dist, noise: dist.mean + jnp.exp(dist.log_std) * noise,
     log_prob=gaussian_log_prob,
     log_prob_per_dimension=gaussian_log_prob_per_dimension,
     entropy=gaussian_entropy,
@@ -85,6 +110,7 @@ GAUSSIAN = Family(
     std=lambda dist: jnp.exp(dist.log_std).mean(-1),
 )
 CATEGORICAL = Family(
+    sample=lambda dist, noise: (dist.logits + noise).argmax(-1),
     log_prob=categorical_log_prob,
     log_prob_per_dimension=lambda dist, action: categorical_log_prob(dist, action)[..., None],
     entropy=categorical_entropy,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toppo import runs
-from toppo.envs import describe, make, open_environment
+from toppo.envs import open_player
 from toppo.errors import ToppoError
 from toppo.evaluate import play, policy_of
 from toppo.interrupt import Interrupted
@@ -37,9 +37,9 @@ def carry_out(order: dict[str, Any]) -> None:
 
 def write_curve(spec: Spec, state: State, layout: Layout, path: Path) -> None:
     """The compact curve of a finished run, with the returns of test episodes at its end."""
-    env = make(spec.env)
-    tests = play(policy_of(state, describe(env)), open_environment(env, 0), TEST_EPISODES, spec.seed)
-    env.close()
+    world = open_player(spec.env)
+    tests = play(policy_of(state, runs.setup_for(spec, spec.env)), world, TEST_EPISODES, spec.seed)
+    world.close()
     logs = {name: list(read_lines(getattr(layout, name))) for name in ("episodes", "metrics")}
     curve = compact(to_json(spec), versions(), logs["episodes"], logs["metrics"])
     curve |= {"spec_hash": spec_hash(spec), "test_returns": [round(r, 3) for r, _ in tests]}

@@ -1,30 +1,16 @@
 """The paper's experiments as studies, at the paper's budget and as a rehearsal of minutes."""
 
 from toppo.errors import ToppoError
-from toppo.presets import PAPER_TASKS
+from toppo.presets import PAPER_GAMES, PAPER_TASKS
 from toppo.studies.study import Arm, Grid, Study
 
 FAMILY = ("toppo", "ppo", "geppo", "trpo", "otrpo", "oppo", "disc")
+DISCRETE = tuple(algo for algo in FAMILY if algo != "disc")
 FIVE_TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5", "Walker2d-v5", "Reacher-v5")
 THREE_TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5")
-# The figure in the paper's appendix names fifteen games.
-GAMES = (
-    "BattleZoneNoFrameskip-v4",
-    "BreakoutNoFrameskip-v4",
-    "CarnivalNoFrameskip-v4",
-    "CentipedeNoFrameskip-v4",
-    "CrazyClimberNoFrameskip-v4",
-    "EnduroNoFrameskip-v4",
-    "FishingDerbyNoFrameskip-v4",
-    "GopherNoFrameskip-v4",
-    "GravitarNoFrameskip-v4",
-    "KrullNoFrameskip-v4",
-    "KungFuMasterNoFrameskip-v4",
-    "MsPacmanNoFrameskip-v4",
-    "NameThisGameNoFrameskip-v4",
-    "PooyanNoFrameskip-v4",
-    "QbertNoFrameskip-v4",
-)
+LONG_GAMES = ("BreakoutNoFrameskip-v4", "CrazyClimberNoFrameskip-v4")
+SHORT_GAMES = tuple(game for game in PAPER_GAMES if game not in LONG_GAMES)
+MINIGRID = "minigrid:MiniGrid-Empty-5x5-v0"
 ALPHAS = (0.0, 0.01, 0.03, 0.05, 0.1, 0.3)  # the paper prints no values
 MILLION = 1_000_000
 
@@ -80,17 +66,37 @@ PROOF = Study(
     ),
 )
 
+PROOF_GAMES = Study(
+    "proof-atari",
+    "ToPPO and PPO on two games, 2 seeds; a short run of each on the other thirteen",
+    (
+        Grid(arms("toppo", "ppo"), LONG_GAMES, MILLION // 4, 2),
+        Grid(arms("toppo", "ppo"), SHORT_GAMES, 20_480, 1),
+    ),
+)
+PROOF_DISCRETE = Study(
+    "proof-discrete",
+    "all algorithms for discrete actions on CartPole, Acrobot, LunarLander and an empty room of MiniGrid, 3 seeds",
+    (
+        Grid(arms(*DISCRETE), ("CartPole-v1", "Acrobot-v1"), MILLION // 5, 3),
+        Grid(arms(*DISCRETE), (MINIGRID,), MILLION // 20, 3),
+        Grid(arms(*DISCRETE), ("LunarLander-v3",), MILLION // 2, 3),
+    ),
+)
+
 PAPER = {
     study.name: study
     for study in (
         _one("performance", "seven algorithms on seven tasks", arms(*FAMILY), PAPER_TASKS, MILLION, 10),
-        _one("atari", "ToPPO and PPO on fifteen Atari games", arms("toppo", "ppo"), GAMES, 25 * MILLION, 3),
+        _one("atari", "ToPPO and PPO on fifteen Atari games", arms("toppo", "ppo"), PAPER_GAMES, 25 * MILLION, 3),
         _one("selection", "N = 5, 6 with and without selecting", _selection(), SELECTION_TASKS, MILLION, 10),
         _one("memory-size", "|M| over training", MEMORY_ARMS, ("Swimmer-v5",), MILLION, 10),
         _one("adaptive-eps", "fixed and adaptive clip range", _adaptive(), EPS_TASKS, MILLION, 10),
         _one("alpha-n", "alpha and N, final return", _alpha_n(), ALPHA_TASKS, MILLION, 10),
         _one("controls", "is it the old data or the early stop?", _controls(), THREE_TASKS, MILLION, 10),
         PROOF,
+        PROOF_GAMES,
+        PROOF_DISCRETE,
     )
 }
 

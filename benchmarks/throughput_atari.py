@@ -1,0 +1,131 @@
+"""Agent steps per second on an Atari game, updates included: the emulator alone, toppo, Stable-Baselines3, and what the
+bare convolutions of the update would allow, in one run.
+
+    python benchmarks/throughput_atari.py [--env BreakoutNoFrameskip-v4] [--repeats 3]
+
+Workload: 8 games x 128 steps, 4 epochs x 4 minibatches, the convolutions of Mnih et al. (2015).  A step is four frames.
+Every row is measured in a process of its own; rows alternate, and medians are shown.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from throughput import python_of
+
+HERE = Path(__file__).resolve().parent
+GAMES, STEPS, EPOCHS, MINIBATCHES = 8, 128, 4, 4
+ROWS = {
+    "ale-py's vector environment alone": ["emulator"],
+    "convolutions of PPO's update alone": ["convolutions"],
+    "Stable-Baselines3 PPO": ["sb3"],
+    "toppo PPO": ["toppo", "ppo"],
+    "toppo ToPPO": ["toppo", "toppo"],
+}
+
+
+def emulator(env_id: str, steps: int = 500) -> float:
+    """Games stepped with random actions and reset where they are over."""
+    import numpy as np
+
+    from toppo.envs.atari import AtariGames, is_atari
+
+    assert is_atari(env_id)
+    games, rng = AtariGames(env_id, GAMES), np.random.default_rng(0)
+    games.reset({i: i for i in range(GAMES)})
+    began = time.perf_counter()
+    for t in range(steps):
+        moved = games.step(rng.integers(games.spaces.action_size, size=GAMES))
+        if moved.over.any():
+            games.reset({int(i): t for i in np.flatnonzero(moved.over)})
+    return steps * GAMES / (time.perf_counter() - began)
+
+
+def convolutions(env_id: str, updates: int = 3) -> float:
+    """Steps per second if nothing but the gradients of one update's minibatches took time."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from toppo.nets import Seen
+    from toppo.vision import vision_body
+
+    body, size = vision_body([(4, 84, 84)], 0, ()), GAMES * STEPS // MINIBATCHES
+    params = body.init(jax.random.key(0), [(5, 1.0)])
+    pixels = np.random.default_rng(0).integers(256, size=(size, 4 * 84 * 84), dtype=np.uint8)
+    seen = Seen(jnp.zeros((size, 0)), jnp.zeros((size, 0), bool), jnp.asarray(pixels))
+    gradient = jax.jit(jax.grad(lambda params, seen: jnp.square(body.apply(params, seen)).mean()))
+    jax.block_until_ready(gradient(params, seen))
+    began = time.perf_counter()
+    for _ in range(updates * EPOCHS * MINIBATCHES):
+        jax.block_until_ready(gradient(params, seen))
+    return updates * GAMES * STEPS / (time.perf_counter() - began)
+
+
+def toppo(env_id: str, algo: str, batches: int = 6) -> float:
+    """Steps per second of this package from the third iteration on."""
+    from toppo.collect.faults import NO_TOLERANCE
+    from toppo.collect.pool import open_pool
+    from toppo.device import prepare
+    from toppo.presets import spec_for
+    from toppo.runs import setup_for
+    from toppo.setup import acting, initial_state, plan
+    from toppo.train import train
+
+    prepare()
+    spec = spec_for(env_id, algo, 10**9, 0)
+    setup = setup_for(spec, env_id)
+    pool, began = open_pool(plan(setup), env_id, 0, NO_TOLERANCE, acting(setup)), 0.0
+    for i, _ in enumerate(train(setup, initial_state(setup), pool)):
+        if i == 2:
+            began = time.perf_counter()
+        if i == 2 + batches:
+            break
+    seconds = time.perf_counter() - began
+    pool.close()
+    return batches * spec.config.n / seconds
+
+
+def measure(env_id: str, row: list[str]) -> float:
+    """One row, in a process of its own."""
+    if row == ["sb3"]:
+        command = [str(python_of("sb3")), str(HERE / "peers" / "sb3_atari.py"), "--env", env_id]
+    else:
+        command = [sys.executable, __file__, "--one", env_id, *row]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    return float(json.loads(done.stdout.strip().splitlines()[-1])["steps_per_second"])
+
+
+def main() -> None:
+    """Measure all rows, or one."""
+    if sys.argv[1:2] == ["--one"]:
+        env_id, kind, *rest = sys.argv[2:]
+        kinds = {"emulator": emulator, "convolutions": convolutions, "toppo": toppo}
+        print(json.dumps({"steps_per_second": kinds[kind](env_id, *rest)}))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", default="BreakoutNoFrameskip-v4")
+    parser.add_argument("--repeats", type=int, default=3)
+    a = parser.parse_args()
+    pip = [str(python_of("sb3")), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "ale-py==0.12.1", "opencv-python-headless"], check=True)
+    results: dict[str, list[float]] = {name: [] for name in ROWS}
+    for repeat in range(a.repeats):
+        for name, row in ROWS.items():
+            results[name].append(measure(a.env, row))
+            print(f"{repeat + 1}/{a.repeats} {name:<40} {results[name][-1]:>9,.0f} steps/s", flush=True)
+    peer = statistics.median(results["Stable-Baselines3 PPO"])
+    print("\n| | steps/s, median | range | over Stable-Baselines3 |\n|---|---:|---:|---:|")
+    for name, values in results.items():
+        middle = statistics.median(values)
+        print(f"| {name} | {middle:,.0f} | {min(values):,.0f} to {max(values):,.0f} | {middle / peer:.2f}x |")
+
+
+if __name__ == "__main__":
+    main()

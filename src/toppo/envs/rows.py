@@ -1,0 +1,82 @@
+"""An observation as one row of memory, whatever its space.
+
+Without images: float32, the numbers and the mask.  With images: bytes, so that pixels stay bytes; first the numbers
+(four bytes each), then the mask, then every image as the environment gives it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from toppo.envs.spaces import Part, Spaces
+
+Observer = Callable[[Any, np.ndarray | None], np.ndarray]
+
+
+def observer(spaces: Spaces) -> Observer:
+    """(observation, mask) -> row"""
+    if len(spaces.parts) == 1 and spaces.parts[0][:2] == ((), "numbers") and not spaces.masked:
+        return lambda obs, mask: np.asarray(obs).ravel()  # the hot path: whoever stores the row makes it float32
+    numbers = [(part, _reader(part)) for part in spaces.parts if part.kind != "image"]
+    images = [part for part in spaces.parts if part.kind == "image"]
+    everything = np.ones(spaces.mask_size, bool)
+
+    def observe(obs: Any, mask: np.ndarray | None) -> np.ndarray:
+        pieces = [read(entry(obs, part)) for part, read in numbers]
+        allowed = everything if mask is None else mask
+        if not images:
+            return np.concatenate([*pieces, allowed]).astype(np.float32)
+        vector = np.concatenate([*pieces, np.zeros(0)]).astype(np.float32)
+        pixels = [np.asarray(entry(obs, part), np.uint8).ravel() for part in images]
+        return np.concatenate([vector.view(np.uint8), allowed.astype(np.uint8), *pixels])
+
+    return observe
+
+
+def rows_of(spaces: Spaces, obs: Any, masks: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+    """Rows [B, row] of one observation or of a batch of them, and whether it was one."""
+    first = spaces.parts[0]
+    shape = np.shape(entry(obs, first))
+    single = shape == first.shape
+    if not single and shape[1:] != first.shape:
+        raise ValueError(f"observation has shape {shape}, but must have {first.shape}")
+    observe = observer(spaces)
+    if single:
+        return observe(obs, None if masks is None else np.ravel(masks) > 0)[None], True
+    allowed = [None] * shape[0] if masks is None else np.reshape(masks, (shape[0], -1)) > 0
+    return np.stack([observe(row_of(obs, i), mask) for i, mask in enumerate(allowed)]), False
+
+
+def row_of(obs: Any, i: int) -> Any:
+    """Row ``i`` of a batch of observations."""
+    if isinstance(obs, dict):
+        return {key: row_of(value, i) for key, value in obs.items()}
+    return tuple(row_of(value, i) for value in obs) if isinstance(obs, tuple) else obs[i]
+
+
+def entry(obs: Any, part: Part) -> Any:
+    """What stands at the part's place in an observation."""
+    for key in part.path:
+        obs = obs[key]
+    return obs
+
+
+def numbers_in(rows: np.ndarray, obs_size: int) -> np.ndarray:
+    """The numbers of stored rows: what is normalised.  [..., row] -> [..., obs_size]"""
+    if rows.dtype != np.uint8:
+        return rows if rows.shape[-1] == obs_size else rows[..., :obs_size]
+    return np.ascontiguousarray(rows[..., : 4 * obs_size]).view(np.float32)
+
+
+def _reader(part: Part) -> Callable[[Any], np.ndarray]:
+    if part.kind == "numbers":
+        return lambda value: np.asarray(value).ravel()
+    firsts = np.cumsum((0, *part.choices[:-1])) - np.array(part.starts, int)
+
+    def one_hot(value: Any) -> np.ndarray:
+        row = np.zeros(part.size, np.float32)
+        row[np.ravel(value).astype(int) + firsts] = 1.0
+        return row
+
+    return one_hot

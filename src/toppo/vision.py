@@ -1,0 +1,101 @@
+"""Reading images: a tower of convolutions for each, a tanh tower for the numbers beside them, and one layer where
+they meet.
+
+Images of 36 pixels and more in both directions go through the convolutions of Mnih et al. (2015), the fewest that
+they can read; smaller ones through a stack of 3x3.
+"""
+
+from collections.abc import Sequence
+from math import prod, sqrt
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from toppo.nets import Body, Heads, Layer, Seen, layer_init, mlp, mlp_init
+
+GAIN = sqrt(2.0)
+
+
+class Stack(NamedTuple):
+    """Convolutions (kernel, channels, stride), how their borders are treated, and the width of the layer after them."""
+
+    convolutions: tuple[tuple[int, int, int], ...]
+    padding: str
+    width: int
+
+
+NATURE = Stack(((8, 32, 4), (4, 64, 2), (3, 64, 1)), "VALID", 512)
+SMALL = Stack(((3, 16, 1), (3, 32, 2), (3, 64, 2)), "SAME", 128)
+SMALLEST_FOR_NATURE = 36
+
+
+class Towers(NamedTuple):
+    """Parameters; the layer where the towers meet comes last."""
+
+    images: tuple[tuple[Layer, ...], ...]  # convolutions [k, k, in, out], then a dense layer
+    vector: tuple[Layer, ...]
+    meeting: Layer
+
+
+def vision_body(images: Sequence[tuple[int, ...]], obs_size: int, hidden: Sequence[int]) -> Body:
+    """A network on images of the given shapes and ``obs_size`` numbers."""
+    shapes = [jax.eval_shape(channels_last, jax.ShapeDtypeStruct((1, *s), jnp.uint8)).shape[1:] for s in images]
+    stacks = [NATURE if min(shape[:2]) >= SMALLEST_FOR_NATURE else SMALL for shape in shapes]
+    widths = tuple(hidden) if obs_size else ()
+    features = sum(stack.width for stack in stacks) + (widths[-1] if widths else obs_size)
+
+    def init(key: Array, heads: Heads) -> Towers:
+        *keys, vector_key, meeting_key = jax.random.split(key, len(images) + 2)
+        towers = tuple(tower_init(k, *pair) for k, *pair in zip(keys, stacks, shapes, strict=True))
+        vector = mlp_init(vector_key, [obs_size, *widths[:-1]], [(widths[-1], GAIN)]) if widths else ()
+        return Towers(towers, vector, layer_init(meeting_key, features, heads))
+
+    def apply(params: Towers, seen: Seen) -> Array:
+        found, first = [], 0
+        for tower, stack, shape in zip(params.images, stacks, images, strict=True):
+            size = prod(shape)
+            pixels = seen.pixels[:, first : first + size].reshape(-1, *shape)
+            found.append(tower_apply(tower, stack, channels_last(pixels)))
+            first += size
+        found.append(jnp.tanh(mlp(params.vector, seen.vector)) if widths else seen.vector)
+        return jnp.concatenate(found, axis=-1) @ params.meeting.w + params.meeting.b
+
+    return Body(init, apply)
+
+
+def channels_last(pixels: Array) -> Array:
+    """[B, ...] -> [B, H, W, C]: the thinner end of three is the channels, a stack becomes channels."""
+    if pixels.ndim == 3:
+        return pixels[..., None]
+    if pixels.ndim == 4:
+        return jnp.moveaxis(pixels, 1, -1) if pixels.shape[1] < pixels.shape[3] else pixels
+    stacked = jnp.moveaxis(pixels, 1, -2)  # [B, S, H, W, C] -> [B, H, W, S, C]
+    return stacked.reshape(*stacked.shape[:3], -1)
+
+
+def tower_init(key: Array, stack: Stack, shape: tuple[int, ...]) -> tuple[Layer, ...]:
+    """Orthogonal weights, gain sqrt(2)."""
+    *keys, dense_key = jax.random.split(key, len(stack.convolutions) + 1)
+    layers, x = [], jax.ShapeDtypeStruct((1, *shape), jnp.float32)
+    for k, (kernel, channels, stride) in zip(keys, stack.convolutions, strict=True):
+        w = jax.nn.initializers.orthogonal(GAIN)(k, (kernel, kernel, x.shape[-1], channels))
+        layers.append(Layer(w, jnp.zeros(channels)))
+        x = jax.eval_shape(lambda a, b, s=stride: convolve(a, b, s, stack.padding), x, layers[-1])
+    flat = x.shape[1] * x.shape[2] * x.shape[3]
+    return (*layers, layer_init(dense_key, flat, [(stack.width, GAIN)]))
+
+
+def tower_apply(layers: tuple[Layer, ...], stack: Stack, pixels: Array) -> Array:
+    """Bytes [B, H, W, C] -> features [B, width]"""
+    x = pixels.astype(jnp.float32) / 255.0
+    for layer, (_, _, stride) in zip(layers[:-1], stack.convolutions, strict=True):
+        x = jax.nn.relu(convolve(x, layer, stride, stack.padding))
+    return jax.nn.relu(x.reshape(len(x), -1) @ layers[-1].w + layers[-1].b)
+
+
+def convolve(x: Array, layer: Layer, stride: int, padding: str) -> Array:
+    """[B, H, W, C] -> [B, H', W', channels]"""
+    form = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, layer.w, (stride, stride), padding, dimension_numbers=form) + layer.b

@@ -1,0 +1,130 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from toppo.collect.episodes import advance, no_episode
+from toppo.collect.faults import NO_TOLERANCE
+from toppo.collect.pool import open_pool
+from toppo.collect.worker import Plan
+from toppo.envs.make import is_registered, kind_of
+from toppo.envs.world import look, open_player
+from toppo.presets import PAPER_GAMES, defaults
+from toppo.scores import human_normalised
+
+pytest.importorskip("ale_py", reason="no ale-py")
+from toppo.envs.atari import AtariGames, is_atari
+
+BREAKOUT = "BreakoutNoFrameskip-v4"
+
+
+@pytest.mark.parametrize("env_id", PAPER_GAMES)
+def test_every_game_of_the_paper_starts(env_id):
+    games = AtariGames(env_id, 1)
+    rows = games.reset({0: 3})
+    moved = games.step(np.zeros(1, np.int32))
+    assert rows.shape == moved.rows.shape == (1, 4 * 84 * 84)
+    assert rows.dtype == np.uint8
+    assert rows.max() > 0
+    games.close()
+
+
+def test_the_ids_of_atari_are_known_without_an_import_by_hand():
+    assert kind_of(BREAKOUT) == kind_of("ALE/Pong-v5") == "atari"
+    assert is_registered(BREAKOUT)
+    assert [is_atari(x) for x in ("ALE/Nothing-v5", "NothingNoFrameskip-v4", "Pendulum-v1", lambda: None)] == [
+        False
+    ] * 4
+    assert kind_of("Pendulum-v1") == "other"
+
+
+def test_sticky_actions_are_those_of_the_id_and_no_frame_is_skipped_twice():
+    assert gym.registry["ALE/Breakout-v5"].kwargs["repeat_action_probability"] == 0.25
+    sticky, obeyed = AtariGames("ALE/Breakout-v5", 1), AtariGames(BREAKOUT, 1)
+    assert sticky.spaces == obeyed.spaces
+    for games in (sticky, obeyed):
+        games.reset({0: 0})
+        before = games.env.step(np.zeros(1, np.int32))[4]["episode_frame_number"][0]
+        assert games.env.step(np.zeros(1, np.int32))[4]["episode_frame_number"][0] - before == 4
+    same, other = AtariGames(BREAKOUT, 1), AtariGames("ALE/Breakout-v5", 1)
+    rows = [[g.reset({0: 1})] + [g.step(np.array([a])).rows for a in [2, 3] * 40] for g in (same, other)]
+    assert any(a.tobytes() != b.tobytes() for a, b in zip(*rows, strict=True))
+
+
+def by_noise(shift, factor, weights, rows):
+    """Random actions: the policy plays no part here."""
+    return lambda obs, noise: noise.argmax(-1)
+
+
+def plan(envs=3, steps=120):
+    spaces, _ = look(BREAKOUT)
+    rows = (spaces.obs_size, spaces.row_size, spaces.row_dtype)
+    return Plan(1, steps, envs, *rows, spaces.action_size, (), spaces.choices, False, False, ())
+
+
+def test_a_lost_life_ends_an_episode_for_the_learner_and_not_the_game():
+    pool = open_pool(plan(), BREAKOUT, 2, NO_TOLERANCE, by_noise)
+    episodes, finished, lost = (no_episode(plan()),) * 3, [], 0
+    for batch in range(3):
+        pool.start(batch, episodes)
+        pool.finish()
+        b = pool.buffers
+        assert np.all(b.ended | ~b.over)
+        lost += int((b.terminated & ~b.over).sum())
+        episodes, ended = advance(episodes, b, False)
+        finished += ended
+    pool.close()
+    assert finished
+    assert lost >= 3 * len(finished)  # five lives in a game
+    assert {float(r) for f in finished for r in f.rewards} <= {0.0, 1.0, 4.0, 7.0}  # scores, not their signs
+
+
+def test_games_are_brought_back_by_replay():
+    shape = plan(steps=60)
+    pool = open_pool(shape, BREAKOUT, 0, NO_TOLERANCE, by_noise)
+    episodes = (no_episode(shape),) * 3
+    for batch in range(3):
+        pool.start(batch, episodes)
+        pool.finish()
+        episodes, _ = advance(episodes, pool.buffers, False)
+    again = open_pool(shape, BREAKOUT, 0, NO_TOLERANCE, by_noise)
+    assert again.restore(episodes) == [True] * 3
+    for p in (pool, again):
+        p.start(3, episodes)
+        p.finish()
+    for a, b in zip(pool.buffers[:7], again.buffers[:7], strict=True):
+        assert a.tobytes() == b.tobytes()
+    pool.close()
+    again.close()
+
+
+def test_a_game_is_played_to_its_end():
+    player, lives = open_player(BREAKOUT), 0
+    player.reset(0)
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        _, _, terminated, truncated = player.step(rng.integers(4))
+        lives += 1
+        if terminated or truncated:
+            break
+    assert terminated
+    assert lives > 100
+    player.close()
+
+
+def test_the_preset_is_the_common_one():
+    common, config = defaults("ppo", BREAKOUT)
+    assert (common.gamma, common.lam, common.lr, common.envs, common.epochs, common.minibatches) == (
+        *(0.99, 0.95, 2.5e-4),
+        *(8, 4, 4),
+    )
+    assert (config.n, config.clip_eps) == (1024, 0.1)
+    assert common.shared_trunk
+    assert not defaults("trpo", BREAKOUT)[0].shared_trunk
+    assert not defaults("toppo", BREAKOUT)[1].early_stop
+
+
+def test_scores_are_normalised_by_random_and_human_play():
+    assert human_normalised(BREAKOUT, 1.7) == 0.0
+    assert human_normalised("ALE/Breakout-v5", 30.5) == pytest.approx(1.0)
+    assert human_normalised("CarnivalNoFrameskip-v4", 500.0) is None
+    assert human_normalised("Pendulum-v1", 1.0) is None

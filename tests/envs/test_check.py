@@ -1,0 +1,132 @@
+"""A zoo of wrong environments, each with its sentence."""
+
+import itertools
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from toppo.envs.check import examine
+from toppo.errors import BAD_DATA, EnvironmentFault
+
+BOX = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+FINE = np.zeros(2, np.float32)
+
+
+class Honest(gym.Env[Any, Any]):
+    """Keeps its word; every wrong environment differs in one point."""
+
+    observation_space: gym.Space[Any] = BOX
+    action_space: gym.Space[Any] = gym.spaces.Discrete(2)
+    first: Any = FINE
+    later: Any = FINE
+    reward: Any = 1.0
+    terminated: Any = False
+    truncated: Any = False
+    info: Any = {}  # noqa: RUF012
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        return self.first, self.info
+
+    def step(self, action: Any) -> Any:
+        return self.later, self.reward, self.terminated, self.truncated, self.info
+
+
+class OldReset(Honest):
+    def reset(self) -> Any:  # type: ignore[override]
+        return self.first, {}
+
+
+class BareReset(Honest):
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        return self.first
+
+
+class OldStep(Honest):
+    def step(self, action: Any) -> Any:
+        return self.later, 1.0, False, {}
+
+
+class NoStep(Honest):
+    def step(self, action: Any) -> Any:
+        return None
+
+
+def differing(**fields: Any) -> type[Honest]:
+    return type("Differing", (Honest,), fields)
+
+
+DICT = gym.spaces.Dict({"a": BOX, "b": gym.spaces.Discrete(2)})
+WORDS = gym.spaces.Dict({"a": BOX, "w": gym.spaces.Text(9)})
+IMAGE = gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)
+WRONG = [
+    (OldReset, "define reset(self, *, seed=None, options=None)"),
+    (BareReset, "reset() returned ndarray array([0., 0.], dtype=float32), but must return (observation, info)"),
+    (differing(info=[]), "reset() returned list [] as info, but info must be a dictionary"),
+    (OldStep, "a tuple of 4 (the four values of Gym before 0.26), but must return (observation, reward, terminated"),
+    (NoStep, "step() returned None, but must return (observation, reward, terminated, truncated, info)"),
+    (differing(reward="1"), "step() returned str '1' as reward, but a reward must be one number"),
+    (differing(reward=np.zeros(2)), "as reward, but a reward must be one number"),
+    (differing(reward=None), "step() returned None as reward"),
+    (differing(reward=float("nan")), "step() returned the reward nan, but rewards must be finite"),
+    (differing(terminated=0), "step() returned int 0 as terminated, but it must be True or False"),
+    (differing(truncated=None), "step() returned None as truncated, but it must be True or False"),
+    (
+        differing(first=np.zeros(3, np.float32)),
+        "the observation that reset() gave has shape (3,), but its space has (2,)",
+    ),
+    (differing(later=np.zeros((2, 1), np.float32)), "the observation that step() gave has shape (2, 1)"),
+    (differing(first=0.0), "the observation that reset() gave has shape (), but its space has (2,)"),
+    (differing(first=np.array([0, np.nan])), "the observation that reset() gave is not finite"),
+    (differing(later=np.array([0, np.inf])), "the observation that step() gave is not finite"),
+    (differing(first="ab"), "the observation that reset() gave is of type <U2, but must be numbers"),
+    (differing(observation_space=DICT, first={"a": FINE}), "without the observation's entry 'b', which its space has"),
+    (differing(observation_space=DICT, first=FINE), "without the observation's entry 'a', which its space has"),
+    (differing(observation_space=DICT, first={"a": FINE, "b": 2}), "entry 'b' that reset() gave is 2, which is not in"),
+    (differing(observation_space=DICT, first={"a": FINE, "b": 0.5}), "is of type float64, but its space has int64"),
+    (differing(observation_space=IMAGE, first=np.zeros((8, 8, 3))), "is of type float64, but its space has uint8"),
+    (differing(observation_space=IMAGE, first=np.full((8, 8, 3), 256)), "has values outside of its space"),
+    (differing(info={"action_mask": np.ones(3)}), "it has 3 entries, but the actions have 2 choices"),
+    (differing(info={"action_mask": np.zeros(2)}), "it allows no action at all ([0 0])"),
+]
+
+
+@pytest.mark.parametrize(("kind", "sentence"), WRONG, ids=[sentence[:60] for _, sentence in WRONG])
+def test_what_is_wrong_is_said_in_one_sentence(kind, sentence):
+    with pytest.raises(EnvironmentFault) as refusal:
+        examine(kind())
+    assert sentence in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert refusal.value.code == BAD_DATA
+
+
+def test_an_honest_environment_has_no_notes():
+    assert examine(Honest())[1] == []
+
+
+class Forgetful(Honest):
+    """Randomness that no seed governs."""
+
+    count = itertools.count()
+
+    def step(self, action: Any) -> Any:
+        return np.full(2, next(self.count) % 7 / 10, np.float32), 1.0, False, False, {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "note"),
+    [
+        (Forgetful, "resuming will not be bit-exact: draw all randomness from self.np_random"),
+        (differing(first=np.zeros(2)), "is of type float64, but its space has float32: it is converted"),
+        (differing(later=np.full(2, 3, np.float32)), "the observation that step() gave leaves the bounds of its space"),
+        (
+            differing(observation_space=WORDS, first={"a": FINE, "w": "x"}, later={"a": FINE, "w": "y"}),
+            "the observation's entry 'w' is text and is left out",
+        ),
+    ],
+)
+def test_what_can_be_lived_with_is_noted_once(kind, note):
+    notes = examine(kind())[1]
+    assert [note in n for n in notes] == [True]

@@ -1,0 +1,92 @@
+"""Environments that are stepped together give what they give alone, and come back to where they were."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from tests.collect.test_pool import fill_weights
+from tests.probes import Walk, flip, walk
+from tests.worlds import masked
+from toppo.collect.episodes import advance, no_episode
+from toppo.collect.faults import NO_TOLERANCE
+from toppo.collect.pool import open_pool
+from toppo.collect.worker import Plan
+from toppo.envs.world import look, open_world
+from toppo.errors import ToppoError
+
+MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED]
+
+
+def plan_for(spaces, envs, steps=30):
+    shapes = ((0,) if spaces.discrete else (spaces.action_size,), (spaces.obs_size, spaces.action_size))
+    rows = (spaces.obs_size, spaces.row_size, spaces.row_dtype)
+    actions = (spaces.action_size, spaces.action_row, spaces.choices, spaces.masked)
+    return Plan(3, steps, envs, *rows, *actions, False, (*shapes, (spaces.action_size,)))
+
+
+def batches(pool, count, first=0, episodes=()):
+    fill_weights(pool.buffers)
+    found = []
+    for batch in range(first, first + count):
+        pool.start(batch, episodes)
+        pool.finish()
+        found.append([x.tobytes() for x in pool.buffers[:7]])
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("source", [flip, masked])
+def test_a_vector_environment_gives_the_same_bytes_as_its_parts(mode, source):
+    vector = SyncVectorEnv([source] * 3, autoreset_mode=mode)
+    spaces, notes = look(vector)
+    assert (spaces, notes) == (look(source)[0], [])
+    plan = plan_for(spaces, 3)
+    together, alone = open_pool(plan, vector, 2), open_pool(plan, source, 0)
+    assert batches(together, 3) == batches(alone, 3)
+    together.close()
+    alone.close()
+
+
+def test_a_vector_environment_is_brought_back_to_where_it_was():
+    make = lambda: SyncVectorEnv([walk] * 3, autoreset_mode=AutoresetMode.DISABLED)  # noqa: E731
+    plan = plan_for(look(walk)[0], 3, steps=7)
+    pool = open_pool(plan, make(), 0, NO_TOLERANCE)
+    fill_weights(pool.buffers)
+    episodes = (no_episode(plan),) * 3
+    for batch in range(3):
+        pool.start(batch, episodes)
+        pool.finish()
+        episodes, _ = advance(episodes, pool.buffers, False)
+    assert len({len(e.actions) for e in episodes}) > 1  # they are at different steps of their episodes
+    again = open_pool(plan, make(), 0, NO_TOLERANCE)
+    assert again.restore(episodes) == [True] * 3
+    assert batches(again, 2, 3) == batches(pool, 2, 3)
+    strange = tuple(e._replace(obs=e.obs + 1) for e in episodes)
+    assert open_pool(plan, make(), 0, NO_TOLERANCE).restore(strange) == [not len(e.actions) for e in episodes]
+
+
+def test_the_number_of_environments_must_be_that_of_the_vector():
+    with pytest.raises(ToppoError, match="envs is 2, but the vector environment has 3: use envs=3"):
+        open_world(SyncVectorEnv([Walk] * 3), 2)
+
+
+class NoMask(gym.vector.VectorEnv):
+    num_envs, metadata = 2, {}
+    single_observation_space, single_action_space = Walk.observation_space, Walk.action_space
+
+    def reset(self, *, seed=None, options=None):
+        if options is not None:
+            raise ValueError("no options are known")
+        return np.zeros((2, 2)), {}
+
+    def step(self, actions):
+        return np.zeros((2, 2)), np.zeros(2), np.array([True, False]), np.zeros(2, bool), {}
+
+
+def test_a_vector_environment_that_resets_only_as_a_whole_is_refused():
+    pool = open_pool(plan_for(look(NoMask())[0], 2), NoMask(), 0)
+    fill_weights(pool.buffers)
+    pool.start(0, ())
+    with pytest.raises(ToppoError, match="does not reset single environments by options"):
+        pool.finish()
