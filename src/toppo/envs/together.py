@@ -106,10 +106,11 @@ class Solo:
         """Play in that world."""
         self.world, self.env, self.spaces = world, getattr(world, "env", world), world.spaces
         self.name = type(self.env).__name__
+        self.row = np.zeros(self.spaces.row_size, self.spaces.row_dtype)  # what was seen last
 
     def reset(self, seed: int) -> np.ndarray:
         """Start an episode."""
-        self.row: np.ndarray = self.world.reset(dict.fromkeys(range(self.world.count), seed))[0]
+        self.row = self.world.reset(dict.fromkeys(range(self.world.count), seed))[0]
         return self.row
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
