@@ -9,6 +9,15 @@ import toppo
 
 SOURCES = sorted(Path(toppo.__file__).parent.rglob("*.py"))
 MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "code", "runpy"}
+MODULES |= {"multiprocessing", "copyreg", "imp", "zipimport", "yaml"}  # the first pickles what passes between processes
+FROM_FILES = {
+    "spec_from_file_location",
+    "module_from_spec",
+    "exec_module",
+    "SourceFileLoader",
+    "run_path",
+    "load_module",
+}
 BUILTINS = {"eval", "exec", "compile", "__import__"}
 METHODS = {("yaml", "load"), ("yaml", "unsafe_load"), ("os", "system"), ("os", "popen"), ("torch", "load")}
 
@@ -22,6 +31,10 @@ def faults(source: str) -> list[str]:
             found += [node.module] if node.module.split(".")[0] in MODULES else []
         elif isinstance(node, ast.Call):
             found += called(node)
+        elif isinstance(node, ast.Attribute) and node.attr in FROM_FILES:
+            found.append(node.attr)
+        if isinstance(node, ast.ImportFrom):
+            found += [a.name for a in node.names if a.name in FROM_FILES]
     return found
 
 
@@ -57,6 +70,10 @@ def test_no_module_can_execute_data(path):
         "np.load(f, allow_pickle=flag)",
         "subprocess.run(c, shell=True)",
         "def f():\n    import dill",
+        "importlib.util.spec_from_file_location('a', path)",
+        "from importlib.machinery import SourceFileLoader",
+        "from multiprocessing import Queue",
+        "import yaml",
     ],
 )
 def test_the_search_finds_what_it_is_for(source):

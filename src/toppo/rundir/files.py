@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
 
-MOST_ENTRIES = 100_000
+MOST_ENTRIES = 10_000
 
 
 def open_regular(path: Path, most_bytes: int) -> BinaryIO:
@@ -32,12 +32,10 @@ def open_regular(path: Path, most_bytes: int) -> BinaryIO:
 
 def refuse_strange_entries(root: Path) -> None:
     """Refuse a run directory with anything but files and directories: a link would lead what a run writes elsewhere."""
-    entries = 0
-    for folder, names, files in os.walk(root):
-        for name in (*names, *files):
-            entries += 1
-            mode = os.lstat(os.path.join(folder, name)).st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise ToppoError(f"{os.path.join(folder, name)} is neither a file nor a directory: remove it", BAD_DATA)
-        if entries > MOST_ENTRIES:
+    entries = (os.path.join(folder, name) for folder, names, files in os.walk(root) for name in (*names, *files))
+    for number, path in enumerate(entries):
+        mode = os.lstat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise ToppoError(f"{path} is neither a file nor a directory: remove it", BAD_DATA)
+        if number >= MOST_ENTRIES:
             raise ToppoError(f"{root} holds more than {MOST_ENTRIES} files: this is no run directory", BAD_DATA)

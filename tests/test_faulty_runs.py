@@ -1,0 +1,105 @@
+"""Whole runs with environments that fail and with a disk that takes no more."""
+
+import json
+import resource
+import shutil
+
+import pytest
+
+from tests import probes
+from tests.collect.test_faults import PATIENT
+from tests.test_resume import content
+from toppo import runs
+from toppo.collect.faults import Tolerance
+from toppo.errors import EnvironmentFault, ToppoError
+from toppo.presets import spec_for
+from toppo.rundir.checkpoint import newest_checkpoint
+from toppo.rundir.log import read_lines
+from toppo.runs import Options
+from toppo.spec import spec_hash, to_json
+
+SETTINGS = {"n": 40, "envs": 2, "minibatches": 2, "epochs": 1, "hidden": (8,), "noop_steps": 40}
+SPEC = spec_for("failing", "ppo", 160, 0, **SETTINGS)
+
+
+def go(root, tolerance=PATIENT, workers=0, **options):
+    how = Options(workers=workers, checkpoint_every=40, tensorboard=False, tolerance=tolerance, **options)
+    return runs.start(SPEC, probes.failing, root, how, lambda progress: None)
+
+
+def status(root):
+    return json.loads((root / "status.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory):
+    root = tmp_path_factory.mktemp("healthy") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAULT", "nothing")
+        go(root, Tolerance())
+    return content(root)
+
+
+def test_a_worker_that_was_killed_leaves_no_trace_but_a_line(tmp_path, monkeypatch, healthy):
+    monkeypatch.setenv("FAULT", "SIGKILL")
+    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
+    go(tmp_path / "run", workers=1)
+    assert content(tmp_path / "run") == healthy
+    (row,) = read_lines(tmp_path / "run" / "faults.jsonl")
+    assert row["exact"]
+    assert "was killed by SIGKILL" in row["fault"]
+
+
+def test_a_run_that_went_round_nan_says_so_and_is_the_same_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAULT", "nan")
+    for name, workers in (("a", 0), ("b", 1)):
+        go(tmp_path / name, workers=workers)
+        assert not status(tmp_path / name)["exact"]
+        rows = list(read_lines(tmp_path / name / "faults.jsonl"))
+        assert rows
+        assert all("the episode was ended before it" in row["fault"] and not row["exact"] for row in rows)
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_the_fault_that_ends_a_run_is_kept_whole(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAULT", "raise")
+    with pytest.raises(EnvironmentFault, match="ZeroDivisionError"):
+        go(tmp_path / "run", Tolerance())
+    fault = json.loads((tmp_path / "run" / "fault.json").read_text())
+    assert fault["step"] == 3
+    assert "in fail\n" in "".join(fault["traceback"])
+    assert status(tmp_path / "run")["message"] == fault["fault"]
+
+
+def test_a_full_disk_ends_in_a_sentence_and_the_last_checkpoint_is_whole(tmp_path, monkeypatch, healthy):
+    monkeypatch.setenv("FAULT", "nothing")
+    root, soft_hard = tmp_path / "run", resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def shrink(progress):
+        if progress.iteration.state.steps == 120:  # from now on no file may grow beyond this: the system refuses
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, soft_hard[1]))
+
+    how = Options(workers=0, checkpoint_every=80, tensorboard=False)
+    try:
+        with pytest.raises(
+            ToppoError, match=r"cannot be written \(File too large\); its last checkpoint is whole"
+        ) as error:
+            runs.start(SPEC, probes.failing, root, how, shrink)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, soft_hard)
+    assert error.value.code == 74
+    assert [p for p in root.rglob("*") if p.name.endswith(".tmp")] == []
+    assert status(root)["state"] == "failed"
+    checkpoint, damaged = newest_checkpoint(root / "checkpoint")
+    assert (checkpoint.facts["state"]["steps"], damaged) == (80, [])
+    runs.resume(root, probes.failing, how._replace(checkpoint_every=40), lambda progress: None)
+    assert content(root) == healthy
+    shutil.rmtree(root)
+
+
+def test_handling_is_no_part_of_a_spec():
+    assert not set(Tolerance._fields) & set(json.dumps(to_json(SPEC)).replace('"', " ").split())
+    assert spec_hash(spec_for("HalfCheetah-v5", "ppo", 1_000_000, 0)) == SPEC_HASH
+
+
+SPEC_HASH = "cfbf1afc209c"
