@@ -154,8 +154,8 @@ class _Loop:
         common = self.setup.common
         episodes, finished = advance(state.episodes, buffers, common.reset_each_batch)
         state = state._replace(episodes=episodes, batches=state.batches + 1)
-        if common.normalise_obs:
-            size = self.setup.spaces.obs_size
+        size = self.setup.spaces.obs_size
+        if common.normalise_obs and size:
             data = numbers_in(buffers.obs, size).reshape(-1, size)
             state = state._replace(obs_moments=merge(state.obs_moments, data))
         if common.normalise_reward:

@@ -145,7 +145,7 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
 
 def flat(x: Array) -> Array:
     """[T, E, ...] -> [T E, ...]"""
-    return x.reshape(-1, *x.shape[2:])
+    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
 
 def next_values(value: Array, stored: Array, segment: Segment) -> Array:
