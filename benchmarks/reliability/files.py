@@ -21,6 +21,11 @@ NOT_READ_BY_RESUME = ("spaces of 10^18 numbers",)
 CODES = {64, 65, 66, 73, 74}
 
 
+def huge_spaces(manifest: dict[str, Any]) -> None:
+    """Observations of 10^18 numbers."""
+    manifest["facts"]["spaces"]["parts"][0].update(shape=[10**9, 10**9])
+
+
 def example(folder: Path) -> Path:
     """A small real run to damage."""
     root = folder / "example"
@@ -186,7 +191,7 @@ def hostile(canary: Path, victim: Path) -> dict[str, Callable[[Path], None]]:
         "a future schema": lambda r: rewrite(r, "spec.json", lambda d: {**d, "schema": 99}),
         "a future manifest": lambda r: signed(r, lambda m: m.update(schema=99)),
         "10^9 batches in memory": lambda r: signed(r, facts(state={"memory": 10**9, "started": [1]})),
-        "spaces of 10^18 numbers": lambda r: signed(r, lambda m: m["facts"]["spaces"]["parts"][0].update(shape=[10**9] * 2)),
+        "spaces of 10^18 numbers": lambda r: signed(r, huge_spaces),
         "a spec 10,000 deep": write("spec.json", b"[" * 10_000),
         "a spec of 50 MB": write("spec.json", b" " * 50_000_000),
         "pickle as spec": write("spec.json", pickled),
