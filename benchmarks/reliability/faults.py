@@ -68,7 +68,7 @@ def disks(folder: Path) -> Iterator[dict[str, Any]]:
         subprocess.run(["umount", str(disk)], check=True)
 
     def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
         from toppo.cli import main
 
         main([str(a) for a in [*train, folder / "limited"]])

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ from toppo.errors import ToppoError
 from toppo.rundir.checkpoint import ARRAYS, MANIFEST, read_checkpoint
 
 TRAIN = ["CartPole-v1", "--n", 96, "--noop-steps", 96, "--hidden", 16, "--epochs", 2, "--minibatches", 4]
+COMMANDS = (
+    ["resume", "--no-tensorboard", "--workers", 0],
+    ["evaluate", "--episodes", 1],
+    ["plot", "--out", Path(tempfile.gettempdir()) / "hostile.png"],
+)
 NOT_READ_BY_RESUME = ("spaces of 10^18 numbers",)
 CODES = {64, 65, 66, 73, 74}
 
@@ -212,29 +218,33 @@ def crafted(folder: Path) -> Iterator[dict[str, Any]]:
     """Every crafted directory with `resume`, `evaluate` and `plot`: exit codes, time, memory, and what was touched."""
     canary, victim, log = folder / "canary", folder / "victim", folder / "log"
     original = example(folder)
-    usual = command(log, "evaluate", original, "--episodes", 1).wait().peak_mb
+    usual = {}
+    for words in COMMANDS:  # what each command takes on a good directory
+        shutil.rmtree(folder / "hostile", ignore_errors=True)
+        shutil.copytree(original, folder / "hostile")
+        usual[words[0]] = command(log, words[0], folder / "hostile", *words[1:]).wait()
     for name, craft in hostile(canary, victim).items():
         victim.write_text("precious")
         shutil.rmtree(folder / "others", ignore_errors=True)
         shutil.copytree(original / "checkpoint", folder / "others")
         (folder / "others" / "x.tmp").mkdir()
         codes, seconds, memory, tracebacks = [], 0.0, 0.0, 0
-        for words in (["resume", "--no-tensorboard", "--workers", 0], ["evaluate", "--episodes", 1], ["plot"]):
+        for words in COMMANDS:
             root = folder / "hostile"
             shutil.rmtree(root, ignore_errors=True)
             shutil.copytree(original, root)
             craft(root)
-            out = ["--out", folder / "x.png"] if words[0] == "plot" else []
-            ended = command(log, words[0], root, *words[1:], *out).wait(60)
+            ended = command(log, words[0], root, *words[1:]).wait(60)
             codes.append(ended.code)
-            seconds, memory = max(seconds, ended.cpu), max(memory, ended.peak_mb)
+            seconds = max(seconds, ended.cpu - usual[words[0]].cpu)
+            memory = max(memory, ended.peak_mb - usual[words[0]].peak_mb)
             tracebacks += "Traceback" in ended.output
         untouched = victim.read_text() == "precious" and (folder / "others" / "x.tmp").exists()
         ok = tracebacks == 0 and untouched and not canary.exists() and all(c in CODES | {0} for c in codes)
         yield {
             "file": name,
             "codes": codes,
-            "cpu": round(seconds, 2),
-            "mb": round(max(0.0, memory - usual)),
+            "extra_cpu_seconds": round(seconds, 2),
+            "extra_mb": round(memory),
             "ok": ok and (codes[0] in CODES or name in NOT_READ_BY_RESUME),
         }
