@@ -4,18 +4,22 @@ from pathlib import Path
 
 import numpy as np
 
-from toppo.envs import make
+from toppo.envs import make, open_player
+from toppo.envs.atari import is_atari
 from toppo.errors import ToppoError
 from toppo.rundir.layout import read_json, write_json
-from toppo.streams import Purpose, seed_for
+from toppo.streams import Purpose, seed_for, stream
 
 SCHEMA = 1
 EPISODES, MOST_STEPS = 50, 2_000
+GAMES = 10  # of Atari: some take thousands of steps
 FILE = "random.json"
 
 
 def random_return(env_id: str) -> float:
     """Mean return of episodes with actions drawn uniformly from the action space, the same every time."""
+    if is_atari(env_id):
+        return random_score(env_id)
     env, returns = make(env_id), []
     for episode in range(EPISODES):
         seed = seed_for(0, Purpose.EVALUATION, episode, 0)
@@ -27,6 +31,22 @@ def random_return(env_id: str) -> float:
             total, steps, ended = total + float(reward), steps + 1, terminated or truncated
         returns.append(total)
     env.close()
+    return float(f"{np.mean(returns):.6g}")
+
+
+def random_score(env_id: str) -> float:
+    """Mean score of whole games with random actions, preprocessed as for training."""
+    player, returns = open_player(env_id), []
+    for game in range(GAMES):
+        rng = stream(0, Purpose.EVALUATION, game, 1)
+        player.reset(seed_for(0, Purpose.EVALUATION, game, 0))
+        total, ended = 0.0, False
+        while not ended:
+            action = np.asarray(rng.integers(player.spaces.action_size))
+            _, reward, terminated, truncated = player.step(action)
+            total, ended = total + reward, terminated or truncated
+        returns.append(total)
+    player.close()
     return float(f"{np.mean(returns):.6g}")
 
 
