@@ -1,18 +1,25 @@
 # Every target builds the environment first when it is missing or stale.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
+FIRST_LOOK := .venv/.first-look
 READY := .venv/.ready
 
 .PHONY: setup demo test slow bench format clean
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+# Enough to train and to film; the libraries of the tests are several times as large.
+$(FIRST_LOOK): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mujoco,atari,video,ray,worlds,dev]'
-	touch $(READY)
+	$(INSTALL) '.[mujoco,video]'
+	touch $@
 
-demo: $(READY)
+$(READY): $(FIRST_LOOK)
+	$(INSTALL) '.[mujoco,atari,video,ray,worlds,dev]'
+	touch $@
+
+demo: $(FIRST_LOOK)
 	$(BIN)/python examples/demo.py
 
 test: $(READY)
