@@ -7,7 +7,7 @@ import numpy as np
 from toppo.report.compare import Aggregate, Group, Pair, verdict
 from toppo.report.statistics import LEAST_FOR_IQM, Estimate, bootstrap, iqm, mean, pooled
 
-FINAL_COLUMNS = ("task", "arm", "steps", "runs", "final, mean", "final, IQM", "area, mean", "test, mean")
+FINAL_COLUMNS = ("task", "arm", "steps", "runs", "final, mean", "final, IQM", "area, mean", "area, IQM", "test, mean")
 PAIR_COLUMNS = ("task", "pair", "steps", "final", "area", "final return is")
 AGGREGATE_COLUMNS = ("arm", "runs per task", "IQM", "mean", "optimality gap", "P(toppo is better)")
 TIME_COLUMNS = ("task", "arm", "runs", "ms per 1000 steps")
@@ -52,8 +52,8 @@ def finals(groups: list[Group]) -> list[list[Cell]]:
     rows = []
     best = {env: max(g.final().mean() for g in groups if g.env == env) for env in {g.env for g in groups}}
     for g in groups:
-        final, tests = g.final(), g.tests()
-        middle = bootstrap([final], pooled(iqm))
+        final, area, tests = g.final(), g.area(), g.tests()
+        called = " (mean)" if len(final) < LEAST_FOR_IQM else ""
         rows.append(
             [
                 Cell(g.env),
@@ -61,8 +61,9 @@ def finals(groups: list[Group]) -> list[list[Cell]]:
                 Cell(f"{g.budget:,}", "n"),
                 Cell(str(len(g.runs)), "n"),
                 Cell(show(bootstrap([final], pooled(mean))), "n"),
-                Cell(show(middle) + (" (mean)" if len(final) < LEAST_FOR_IQM else ""), "n"),
-                Cell(show(bootstrap([g.area()], pooled(mean))), "n"),
+                Cell(show(bootstrap([final], pooled(iqm))) + called, "n"),
+                Cell(show(bootstrap([area], pooled(mean))), "n"),
+                Cell(show(bootstrap([area], pooled(iqm))) + called, "n"),
                 Cell(show(bootstrap([tests], pooled(mean))) if len(tests) else "-", "n"),
             ]
         )
