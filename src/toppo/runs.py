@@ -70,7 +70,10 @@ def setup_for(spec: Spec, source: EnvSource) -> Setup:
             f"may last {limit or 'for ever'}: use --no-reset-each-batch, fewer --envs or a larger --n"
         )
     setup = Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.steps, spec.seed)
-    check(setup)
+    try:
+        check(setup)
+    except ValueError as error:
+        raise ToppoError(f"{spec.env}: {error}") from error
     return setup
 
 
