@@ -135,6 +135,17 @@ class Faulty(Probe):
         return obs, self.value if now and self.field == "reward" else 0.0, False, False
 
 
+FIRST_LOOK = 1000  # the look before training has smaller seeds
+
+
+class FaultyInTraining(Faulty):
+    """Keeps its word as long as it is only looked at."""
+
+    def act(self, action: Any) -> tuple[np.ndarray, float, bool, bool]:
+        obs, reward, terminated, truncated = super().act(action)
+        return obs, reward if self.np_random_seed > FIRST_LOOK else 0.0, terminated, truncated
+
+
 class Suicidal(Probe):
     """Kills its own process at step 7, as a simulator with a bug in its C code does."""
 
@@ -148,14 +159,14 @@ class Suicidal(Probe):
 
 
 class Failing(Walk):
-    """A walk that fails at step 3 of every third episode or so, as the variable FAULT says, in the way it says.
+    """A walk that fails at step 3 of every third episode or so of training, in the way that the variable FAULT says.
 
     If the variable MARK names a file, it fails only while that file is not there, and makes it: a fault of the moment.
     """
 
     def begin(self) -> np.ndarray:
         place = super().begin()
-        self.bad = self.np_random.random() < 0.3
+        self.bad = self.np_random.random() < 0.3 and self.np_random_seed > FIRST_LOOK
         if self.bad and os.environ["FAULT"].startswith("reset"):
             self.fail(os.environ["FAULT"].removeprefix("reset-"))
         return place
@@ -222,4 +233,4 @@ def suicidal() -> gym.Env:
 
 
 def faulty_reward() -> gym.Env:
-    return Faulty("reward", 4, float("nan"))
+    return FaultyInTraining("reward", 4, float("nan"))

@@ -36,7 +36,7 @@ def finished_curves(folder, study):
 
 def test_every_figure_of_the_paper_is_listed(capsys):
     assert set(STUDY_FIGURES) | set(FIGURES) == PAPER_FIGURES | {"controls"}
-    assert set(STUDY_FIGURES) == set(PAPER) - {"proof"}
+    assert set(STUDY_FIGURES) == {name for name in PAPER if not name.startswith("proof")}
     main(["list"])
     listed = capsys.readouterr().out
     for name in PAPER_FIGURES | {"controls"}:

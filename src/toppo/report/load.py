@@ -108,12 +108,12 @@ def run_from_curve(data: Any, name: str) -> Run:
 def run_from_directory(root: Path) -> Run:
     """A run from its logs."""
     layout = Layout(root)
+    spec, versions = read_json(layout.spec), read_json(layout.versions)
     for log in (layout.episodes, layout.metrics, layout.timing):
         if not log.is_file() or log.is_symlink():
             raise ToppoError(f"{root} has no {log.name}: let it train first", NO_INPUT)
         if log.stat().st_size > MOST_LOG_BYTES:
             raise ToppoError(f"{log.name} has more than {MOST_LOG_BYTES:,} bytes")
-    spec, versions = read_json(layout.spec), read_json(layout.versions)
     if not 0 < int(spec["steps"]) < 2**53:
         raise ValueError(f"steps is {spec['steps']}")
     rows = {name: _rows(getattr(layout, name)) for name in ("episodes", "metrics", "timing")}
