@@ -58,7 +58,7 @@ def invisible_resume(setup, source):
     return whole
 
 
-@pytest.mark.parametrize(("algo", "observation", "action"), CASES, ids="-".join)
+@pytest.mark.parametrize(("algo", "observation", "action"), CASES)
 def test_training_runs_and_resumes_on_every_space(algo, observation, action):
     def source():
         return Anything(OBSERVATIONS[observation], ACTIONS[action])
