@@ -197,7 +197,7 @@ def beside_published(groups: list[Group]) -> list[str]:
     columns = ("task", "ours", "Tianshou", "OpenAI Baselines")
     ours = {g.env: g.tests() for g in groups if g.arm == "ppo"}
     rows = [
-        [Cell(text) for text in (env, f"{ours[env].mean():.4g} +- {ours[env].std(ddof=1):.3g}", *theirs)]
+        [Cell(text) for text in (env, f"{ours[env].mean():.4g} +- {ours[env].std(ddof=1):.4g}", *theirs)]
         for env, theirs in PUBLISHED.items()
         if env in ours
     ]
