@@ -57,9 +57,10 @@ def make(source: EnvSource, render_mode: str | None = None) -> Env:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # version hints of Gymnasium; the id is the user's choice
             # Drawing on a processor takes a tenth of a second for a picture of this size, and four times that at 480.
-            size = {"width": 240, "height": 240} if kind_of(source) == "mujoco" else {}
+            # The camera follows the body, which otherwise runs out of the picture; a model without one has a fixed view.
+            mujoco = {"width": 240, "height": 240, "camera_name": "track"} if kind_of(source) == "mujoco" else {}
             # Not every environment takes these: they are named only when a picture is wanted.
-            drawing: dict[str, Any] = {"render_mode": render_mode, **size} if render_mode else {}
+            drawing: dict[str, Any] = {"render_mode": render_mode, **mujoco} if render_mode else {}
             return gym.make(source, disable_env_checker=True, **drawing)
     except ModuleNotFoundError as error:
         if ":" in source:
