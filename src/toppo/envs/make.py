@@ -57,7 +57,7 @@ def make(source: EnvSource, render_mode: str | None = None) -> Env:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # version hints of Gymnasium; the id is the user's choice
             # Drawing on a processor takes a tenth of a second for a picture of this size, and four times that at 480.
-            # The camera follows the body, which otherwise runs out of the picture; a model without one has a fixed view.
+            # The camera follows the body, which otherwise runs out of the picture, where there is one.
             mujoco = {"width": 240, "height": 240, "camera_name": "track"} if kind_of(source) == "mujoco" else {}
             # Not every environment takes these: they are named only when a picture is wanted.
             drawing: dict[str, Any] = {"render_mode": render_mode, **mujoco} if render_mode else {}
