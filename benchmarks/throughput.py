@@ -24,7 +24,6 @@ PEERS = {
     "sb3": ("Stable-Baselines3", "stable_baselines.py", ["stable-baselines3==2.9.2", "sb3-contrib==2.9.2"]),
     "sbx": ("SBX", "stable_baselines.py", ["sbx-rl==0.28.0"]),
     "tianshou": ("Tianshou", "tianshou_ppo.py", ["tianshou==2.0.1"]),
-    "torchrl": ("TorchRL", "torchrl_ppo.py", ["torchrl==0.14.1"]),
 }
 OURS = {
     "toppo PPO, 1 env": ["toppo", "ppo", "1", "1"],
