@@ -43,3 +43,5 @@ def test_other_versions_are_named():
     assert differences({**now, "python": "2.7"}) == []  # the language does not change the numbers
     assert differences({**now, "jax": "0.1"}) == [f"jax 0.1 -> {now['jax']}"]
     assert differences({k: v for k, v in now.items() if k != "numpy"}) == [f"numpy None -> {now['numpy']}"]
+    assert differences({k: v for k, v in now.items() if k != "mujoco"}) == []  # installed after the run began
+    assert differences({**now, "mujoco": "0.1"}) == [f"mujoco 0.1 -> {now['mujoco']}"]

@@ -6,7 +6,8 @@ from typing import Any
 
 from toppo.errors import BAD_DATA, ToppoError
 
-PACKAGES = ("toppo", "jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco", "ale-py")
+SIMULATORS = ("mujoco", "ale-py")
+PACKAGES = ("toppo", "jax", "jaxlib", "numpy", "optax", "gymnasium", *SIMULATORS)
 
 
 def versions() -> dict[str, str]:
@@ -25,5 +26,6 @@ def differences(recorded: Any) -> list[str]:
     if not isinstance(recorded, dict):
         raise ToppoError(f"the recorded versions are {type(recorded).__name__}, but must be an object", BAD_DATA)
     now = versions()
-    names = [*PACKAGES, "machine"]
+    # A simulator that was installed after the run began has no part in it.
+    names = [n for n in (*PACKAGES, "machine") if n in recorded or n not in SIMULATORS]
     return [f"{n} {recorded.get(n)} -> {now.get(n)}" for n in names if recorded.get(n) != now.get(n)]
