@@ -72,20 +72,20 @@ def simulator(env_id: str, unwrapped: bool, steps: int = 20_000) -> float:
     return steps / seconds
 
 
-def toppo(env_id: str, algo: str, envs: int, workers: int, batches: int = 24) -> float:
+def toppo(env_id: str, algo: str, workers: int, batches: int = 24, **settings) -> float:
     """Steps per second of this package from the fourth iteration on."""
+    from toppo.collect.faults import NO_TOLERANCE
     from toppo.collect.pool import open_pool
     from toppo.device import prepare
     from toppo.presets import spec_for
     from toppo.runs import setup_for
-    from toppo.setup import initial_state, plan
+    from toppo.setup import acting, initial_state, plan
     from toppo.train import train
 
     prepare()
-    spec = spec_for(env_id, algo, 10**9, 0, envs=envs, reset_each_batch=envs == 1)
+    spec = spec_for(env_id, algo, 10**9, 0, **settings)
     setup = setup_for(spec, env_id)
-    pool = open_pool(plan(setup), env_id, workers)
-    began = 0.0
+    pool, began = open_pool(plan(setup), env_id, workers, NO_TOLERANCE, acting(setup)), 0.0
     for i, _ in enumerate(train(setup, initial_state(setup), pool)):
         if i == 3:
             began = time.perf_counter()
@@ -118,6 +118,11 @@ def measure(env_id: str, row: list[str]) -> float:
         command = [str(python_of(kind)), script, "--library", kind, "--env", env_id, *rest]
     else:
         command = [sys.executable, __file__, "--one", env_id, *row]
+    return speed_of(command)
+
+
+def speed_of(command: list[str]) -> float:
+    """What a process that measures one row printed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
@@ -188,11 +193,11 @@ def main() -> None:
     """Measure all rows, or one."""
     if sys.argv[1:2] == ["--one"]:
         env_id, kind, *rest = sys.argv[2:]
-        one = (
-            simulator(env_id, rest[0] == "1")
-            if kind == "simulator"
-            else toppo(env_id, rest[0], int(rest[1]), int(rest[2]))
-        )
+        if kind == "simulator":
+            one = simulator(env_id, rest[0] == "1")
+        else:
+            algo, envs, workers = rest[0], int(rest[1]), int(rest[2])
+            one = toppo(env_id, algo, workers, envs=envs, reset_each_batch=envs == 1)
         print(json.dumps({"steps_per_second": one}))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

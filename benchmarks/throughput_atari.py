@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from throughput import python_of
+from throughput import python_of, speed_of, toppo
 
 HERE = Path(__file__).resolve().parent
 GAMES, STEPS, EPOCHS, MINIBATCHES = 8, 128, 4, 4
@@ -66,48 +66,22 @@ def convolutions(env_id: str, updates: int = 3) -> float:
     return updates * GAMES * STEPS / (time.perf_counter() - began)
 
 
-def toppo(env_id: str, algo: str, batches: int = 6) -> float:
-    """Steps per second of this package from the third iteration on."""
-    from toppo.collect.faults import NO_TOLERANCE
-    from toppo.collect.pool import open_pool
-    from toppo.device import prepare
-    from toppo.presets import spec_for
-    from toppo.runs import setup_for
-    from toppo.setup import acting, initial_state, plan
-    from toppo.train import train
-
-    prepare()
-    spec = spec_for(env_id, algo, 10**9, 0)
-    setup = setup_for(spec, env_id)
-    pool, began = open_pool(plan(setup), env_id, 0, NO_TOLERANCE, acting(setup)), 0.0
-    for i, _ in enumerate(train(setup, initial_state(setup), pool)):
-        if i == 2:
-            began = time.perf_counter()
-        if i == 2 + batches:
-            break
-    seconds = time.perf_counter() - began
-    pool.close()
-    return batches * spec.config.n / seconds
-
-
 def measure(env_id: str, row: list[str]) -> float:
     """One row, in a process of its own."""
     if row == ["sb3"]:
         command = [str(python_of("sb3")), str(HERE / "peers" / "sb3_atari.py"), "--env", env_id]
     else:
         command = [sys.executable, __file__, "--one", env_id, *row]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-    return float(json.loads(done.stdout.strip().splitlines()[-1])["steps_per_second"])
+    return speed_of(command)
 
 
 def main() -> None:
     """Measure all rows, or one."""
     if sys.argv[1:2] == ["--one"]:
         env_id, kind, *rest = sys.argv[2:]
-        kinds = {"emulator": emulator, "convolutions": convolutions, "toppo": toppo}
-        print(json.dumps({"steps_per_second": kinds[kind](env_id, *rest)}))
+        alone = {"emulator": emulator, "convolutions": convolutions}
+        one = toppo(env_id, rest[0], workers=0, batches=6) if kind == "toppo" else alone[kind](env_id)
+        print(json.dumps({"steps_per_second": one}))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="BreakoutNoFrameskip-v4")

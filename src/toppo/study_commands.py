@@ -86,11 +86,7 @@ def report(arguments: list[str]) -> None:
                 flag(Path | None, "Page to write (default: DIR/report.html); figures as PNG and PDF beside it."),
                 None,
             ),
-            (
-                "band",
-                flag(Literal["bootstrap", "std"], "Shading: 95% bootstrap intervals, or the paper's."),
-                "bootstrap",
-            ),
+            BAND_FLAG,
         ],
         arguments,
     )
