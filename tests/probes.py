@@ -158,38 +158,53 @@ class Suicidal(Probe):
         return np.zeros(1, np.float32), 0.0, False, False
 
 
+class Clumsy(Walk):
+    """Cannot be closed."""
+
+    def close(self) -> None:
+        raise ZeroDivisionError("in close")
+
+
 class Failing(Walk):
     """A walk that fails at step 3 of every third episode or so of training, in the way that the variable FAULT says.
 
-    If the variable MARK names a file, it fails only while that file is not there, and makes it: a fault of the moment.
+    That is a way to fail (``raise``, ``hang``, ``SIGSEGV``), after ``reset:`` if it is the reset that fails, or a field
+    and its value (``reward:nan``, ``observation:inf``, ``final:-inf``, ``reset:nan``).  If the variable MARK names a
+    file, it fails only while that file is not there, and makes it: a fault of the moment.  WHEN names a file that is
+    told the time of every fault.
     """
 
     def begin(self) -> np.ndarray:
         place = super().begin()
         self.bad = self.np_random.random() < 0.3 and self.np_random_seed > FIRST_LOOK
-        if self.bad and os.environ["FAULT"].startswith("reset"):
-            self.fail(os.environ["FAULT"].removeprefix("reset-"))
-        return place
+        self.field, _, self.how = os.environ["FAULT"].rpartition(":")
+        return np.full(2, float(self.how)) if self.field == "reset" and self.bad and self.fail() else place
 
     def act(self, action: Any) -> tuple[np.ndarray, float, bool, bool]:
         obs, reward, terminated, truncated = super().act(action)
-        if self.bad and self.t == 3 and self.fail(os.environ["FAULT"]):
-            reward = float("nan")
+        if self.bad and self.t == 3 and self.field != "reset" and self.fail():
+            if self.field == "reward":
+                return obs, float(self.how), terminated, truncated
+            return np.full(2, float(self.how)), reward, terminated, truncated or self.field == "final"
         return obs, reward, terminated, truncated
 
-    def fail(self, how: str) -> bool:
-        mark = os.environ.get("MARK")
+    def fail(self) -> bool:
+        """Fail, or say whether a value is to be spoiled."""
+        mark, when = os.environ.get("MARK"), os.environ.get("WHEN")
         if mark:
             if os.path.exists(mark):
                 return False
             open(mark, "w").close()
-        if how == "raise":
+        if when:
+            with open(when, "w") as file:
+                file.write(str(time.monotonic()))
+        if self.how == "raise":
             raise ZeroDivisionError("a bug\nin two lines")
-        if how == "hang":
+        if self.how == "hang":
             time.sleep(1000)
-        if how.startswith("SIG"):
-            os.kill(os.getpid(), getattr(signal, how))
-        return how == "nan"
+        if self.how.startswith("SIG"):
+            os.kill(os.getpid(), getattr(signal, self.how))
+        return self.how != "nothing"
 
 
 def limited(env: gym.Env, steps: int) -> gym.Env:
@@ -224,12 +239,20 @@ def hidden() -> gym.Env:
     return Hidden()
 
 
+def clumsy() -> gym.Env:
+    return Clumsy()
+
+
 def failing() -> gym.Env:
     return Failing()
 
 
 def suicidal() -> gym.Env:
     return Suicidal()
+
+
+def unmade() -> gym.Env:
+    raise OSError("no such\nrobot")
 
 
 def faulty_reward() -> gym.Env:

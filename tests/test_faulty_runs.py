@@ -51,7 +51,7 @@ def test_a_worker_that_was_killed_leaves_no_trace_but_a_line(tmp_path, monkeypat
 
 
 def test_a_run_that_went_round_nan_says_so_and_is_the_same_again(tmp_path, monkeypatch):
-    monkeypatch.setenv("FAULT", "nan")
+    monkeypatch.setenv("FAULT", "reward:nan")
     for name, workers in (("a", 0), ("b", 1)):
         go(tmp_path / name, workers=workers)
         assert not status(tmp_path / name)["exact"]
@@ -59,6 +59,13 @@ def test_a_run_that_went_round_nan_says_so_and_is_the_same_again(tmp_path, monke
         assert rows
         assert all("the episode was ended before it" in row["fault"] and not row["exact"] for row in rows)
     assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_environment_that_cannot_be_closed_is_of_no_account(tmp_path, workers):
+    how = Options(workers=workers, checkpoint_every=40, tensorboard=False, evaluate_every=80)
+    runs.start(SPEC, probes.clumsy, tmp_path / "run", how, lambda progress: None)
+    assert status(tmp_path / "run")["state"] == "finished"
 
 
 def test_the_fault_that_ends_a_run_is_kept_whole(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from toppo.collect.pool import open_pool
 from toppo.device import prepare
 from toppo.envs import EnvSource, Spaces, open_player
 from toppo.envs.actions import action_to_env
+from toppo.envs.make import name_of
 from toppo.envs.rows import rows_of
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import ToppoError
@@ -127,10 +128,9 @@ class Agent:
 
 def create(algo: str, env: EnvSource, seed: int = 0, **settings: Any) -> Agent:
     """A new agent of an algorithm, with any of its settings by name."""
-    name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     if isinstance(env, VectorEnv):
         settings = {"envs": env.num_envs, **settings}
-    spec = spec_for(name, algo, 1, seed, **settings)
+    spec = spec_for(name_of(env), algo, 1, seed, **settings)
     setup = runs.setup_for(spec, env)
     return Agent(spec, env, setup, initial_state(setup))
 

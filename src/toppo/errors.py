@@ -1,5 +1,6 @@
 """Errors that a user can mend: one sentence each, with the exit code that the command line gives."""
 
+import traceback
 from typing import Any
 
 USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO_ERROR = 64, 65, 66, 73, 74
@@ -33,3 +34,9 @@ class NotFinite(EnvironmentFault):
 
 class LearnerFault(Fault):
     """The learner produced a value that is not finite."""
+
+
+def in_one_line(error: Exception) -> str:
+    """An exception of code that is not ours, with the place it came from."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{' '.join(f'{type(error).__name__}: {error}'.split())} ({last.filename}, line {last.lineno})"

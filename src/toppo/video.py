@@ -38,9 +38,9 @@ def record(policy: Policy, env_id: str, path: Path, seed: int, seconds: int = 8)
     def frame() -> np.ndarray:
         try:
             picture = np.asarray(draw())
+            height, width = (2 * (size // 2) for size in picture.shape[:2])
         except Exception as error:  # drawing fails in as many ways as there are drivers
             raise VideoError(f"{env_id} cannot be drawn here ({type(error).__name__}): {RENDERER_HINT}") from error
-        height, width = (2 * (size // 2) for size in picture.shape[:2])
         return np.ascontiguousarray(picture[:height, :width])
 
     count = 0

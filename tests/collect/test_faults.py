@@ -77,11 +77,14 @@ def test_a_fault_of_the_moment_leaves_no_trace_in_the_numbers(tmp_path, fault, h
 @pytest.fixture(scope="module")
 def cut():
     """What an environment that always fails there leaves behind: each episode is ended before its bad step."""
-    os.environ["FAULT"], os.environ["MARK"] = "nan", ""
+    os.environ["FAULT"], os.environ["MARK"] = "reward:nan", ""
     return collect(0)
 
 
-@pytest.mark.parametrize(("how", "workers"), [("raise", 0), ("raise", 2), ("SIGSEGV", 1), ("nan", 2)])
+LASTING = [("raise", 0), ("raise", 2), ("SIGSEGV", 1), ("reward:nan", 2), ("observation:nan", 0), ("final:inf", 0)]
+
+
+@pytest.mark.parametrize(("how", "workers"), LASTING)
 def test_every_kind_of_lasting_fault_ends_in_the_same_data(fault, cut, how, workers):
     fault(how)
     data, notices, ended, _ = collect(workers)
@@ -104,7 +107,7 @@ def test_an_episode_is_ended_before_its_bad_step(fault, cut):
 
 
 def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
-    fault("nan")
+    fault("reward:nan")
     further = collect(0, after=(BATCHES, cut[3]))
     plan = plan_for(probes.failing, ENVS, STEPS)
     pool, episodes = open_pool(plan, probes.failing, 2, PATIENT), (no_episode(plan),) * ENVS
@@ -121,12 +124,12 @@ def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("how", ["raise", "reset-raise", "nan", "reset-SIGSEGV", "hang"])
+@pytest.mark.parametrize("how", ["raise", "reset:raise", "reward:nan", "reset:SIGSEGV", "hang"])
 def test_without_tolerance_the_fault_is_named(fault, how, workers):
-    if not workers and how in ("reset-SIGSEGV", "hang"):
+    if not workers and how in ("reset:SIGSEGV", "hang"):
         return  # it would be this process
     fault(how)
-    kind = NotFinite if how == "nan" else EnvironmentFault
+    kind = NotFinite if "nan" in how else EnvironmentFault
     with pytest.raises(kind) as raised:
         collect(workers, Tolerance(env_timeout=2.0))
     sentence = str(raised.value)
@@ -136,11 +139,11 @@ def test_without_tolerance_the_fault_is_named(fault, how, workers):
     assert "\n" not in sentence
     words = {
         "raise": f"raised ZeroDivisionError: a bug in two lines ({probes.__file__}, line ",
-        "nan": "gave a reward that is not finite (nan) after action [",
+        "reward:nan": "gave a reward that is not finite (nan) after action [",
         "SIGSEGV": "was killed by SIGSEGV",
         "hang": "did not return within 2 s (--env-timeout)",
     }
-    assert words[how.removeprefix("reset-")] in sentence
+    assert words[how.removeprefix("reset:")] in sentence
 
 
 def test_the_allowance_of_an_environment_is_used_up(fault):
@@ -150,7 +153,7 @@ def test_the_allowance_of_an_environment_is_used_up(fault):
 
 
 def test_an_environment_that_always_fails_is_not_asked_for_ever(fault, monkeypatch):
-    fault("nan")
+    fault("reward:nan")
     monkeypatch.setattr(probes.Failing, "act", lambda self, action: (self.place, float("nan"), False, False))
     with pytest.raises(NotFinite):
         collect(0)

@@ -49,8 +49,9 @@ def test_a_value_that_is_not_finite_is_named_with_environment_step_and_field(fie
     with pytest.raises(EnvironmentFault) as fault:
         env.step(np.asarray(1))
     sentence = str(fault.value)
+    what = {"reward": "a reward", "observation": "an observation"}[field]
     assert sentence.startswith(
-        f"robot (environment 2): step 3 of the episode with seed 7 gave a {field} that is not finite"
+        f"robot (environment 2): step 3 of the episode with seed 7 gave {what} that is not finite"
     )
     assert str(value) in sentence
     assert fault.value.code == BAD_DATA

@@ -26,6 +26,7 @@ def test_an_id_a_function_and_an_object_all_make_an_environment():
         ("not an id!", "is not an environment that Gymnasium can make"),
         ("no.such.module:Env-v0", "needs the module 'no.such.module', which cannot be imported"),
         (dict, "the environment function returned dict, but must return a gymnasium.Env"),
+        (probes.unmade, f"unmade cannot be made: it raised OSError: no such robot ({probes.__file__}, line "),
     ],
 )
 def test_what_cannot_be_made_is_refused_in_one_sentence(source, sentence):

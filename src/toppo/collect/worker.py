@@ -1,7 +1,6 @@
 """A worker owns environments and fills its columns of a batch; it never imports JAX."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -264,7 +263,6 @@ class Worker:
         return exact
 
     def close(self) -> None:
-        """Close the environments; one that fails in doing so has nothing left to spoil."""
+        """Close the environments."""
         for env in self.envs.values():
-            with suppress(Exception):
-                env.close()
+            env.close()

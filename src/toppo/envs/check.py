@@ -9,7 +9,7 @@ import numpy as np
 from toppo.envs.actions import action_to_env, mask_reader
 from toppo.envs.rows import entry
 from toppo.envs.spaces import Env, Part, Spaces, describe
-from toppo.errors import EnvironmentFault
+from toppo.errors import EnvironmentFault, in_one_line
 
 STEPS = 20
 
@@ -37,7 +37,7 @@ def reset_and_check(env: Env, seed: int) -> tuple[Any, dict[str, Any]]:
             f"reset(seed=...) cannot be called ({error}): define reset(self, *, seed=None, options=None)"
         ) from error
     except Exception as error:
-        raise EnvironmentFault(f"reset(seed={seed}) raised {_one_line(error)}") from error
+        raise EnvironmentFault(f"reset(seed={seed}) raised {in_one_line(error)}") from error
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise EnvironmentFault(f"reset() returned {_kind(answer)}, but must return (observation, info)")
     if not isinstance(answer[1], dict):
@@ -69,7 +69,7 @@ def step_and_check(env: Env, action: Any) -> tuple[Any, float, bool, dict[str, A
     try:
         answer = env.step(action)
     except Exception as error:
-        raise EnvironmentFault(f"step({action!r}) raised {_one_line(error)}") from error
+        raise EnvironmentFault(f"step({action!r}) raised {in_one_line(error)}") from error
     if not isinstance(answer, tuple) or len(answer) != 5:
         old = " (the four values of Gym before 0.26)" if isinstance(answer, tuple) and len(answer) == 4 else ""
         raise EnvironmentFault(
@@ -130,10 +130,6 @@ def random_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Genera
     parts = np.split(allowed, np.cumsum(spaces.choices[:-1]))
     chosen = np.array([rng.choice(np.flatnonzero(part)) for part in parts])
     return chosen.reshape(spaces.action_row)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _kind(value: Any) -> str:

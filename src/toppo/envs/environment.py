@@ -2,16 +2,17 @@
 
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from toppo.envs.actions import action_to_env, mask_reader
-from toppo.envs.make import EnvSource, make, strip
+from toppo.envs.make import EnvSource, make, name_of, strip
 from toppo.envs.mujoco import thin_step
 from toppo.envs.rows import numbers_in, observer
 from toppo.envs.spaces import Env, describe
-from toppo.errors import EnvironmentFault, NotFinite
+from toppo.errors import EnvironmentFault, NotFinite, in_one_line
 
 LARGEST = float(np.finfo(np.float32).max)  # what the learner can hold
 LARGEST_SQUARE = LARGEST**2
@@ -42,7 +43,9 @@ class Environment:
         numbers = numbers_in(row, self._size)
         if not _held(numbers):
             raise NotFinite(
-                f"{self._where()} gave an observation that is not finite: {numbers}", self._details(obs=numbers)
+                f"{self._where()} gave an observation that is not finite ({numbers}); mend the environment, or leave "
+                "such episodes out with --on-nan truncate",
+                self._details(obs=numbers) | {"field": "observation"},
             )
         return row
 
@@ -65,25 +68,23 @@ class Environment:
         return row, reward, bool(terminated), bool(truncated)
 
     def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
+        """Close the environment; one that fails in doing so has nothing left to spoil."""
+        with suppress(Exception):
+            self.env.close()
 
     def _refuse(self, obs: np.ndarray, reward: float, action: Any) -> None:
-        for field, value in (("reward", np.asarray(reward)), ("observation", obs)):
+        for a, field, value in (("a", "reward", np.asarray(reward)), ("an", "observation", obs)):
             if not _held(value):
                 raise NotFinite(
-                    f"{self._where()} gave a {field} that is not finite ({value}) after action {action}; mend the "
+                    f"{self._where()} gave {a} {field} that is not finite ({value}) after action {action}; mend the "
                     "environment, or end the episode there with --on-nan truncate",
                     self._details(obs=obs, reward=reward, action=action) | {"field": field},
                 )
 
     def _raised(self, error: Exception, **values: Any) -> EnvironmentFault:
-        """The environment's own exception, with the line of code that it came from."""
-        trace = traceback.extract_tb(error.__traceback__)
-        line = f"{trace[-1].filename}, line {trace[-1].lineno}"
-        text = " ".join(f"{type(error).__name__}: {error}".split())
+        """The environment's own exception."""
         details = self._details(**values) | {"traceback": traceback.format_exception(error)}
-        return EnvironmentFault(f"{self._where()} raised {text} ({line})", details)
+        return EnvironmentFault(f"{self._where()} raised {in_one_line(error)}", details)
 
     def _where(self) -> str:
         return describe_call(self.name, self._seed, self.t)
@@ -106,8 +107,7 @@ def _held(values: np.ndarray) -> bool:
 
 def label_of(source: EnvSource, index: int) -> str:
     """What environment number ``index`` of a run is called in messages."""
-    label = source if isinstance(source, str) else getattr(source, "__name__", type(source).__name__)
-    return f"{label} (environment {index})"
+    return f"{name_of(source)} (environment {index})"
 
 
 def open_environment(source: EnvSource, index: int, masked: bool | None = None) -> Environment:

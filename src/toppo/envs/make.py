@@ -13,7 +13,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from toppo.envs.atari import is_atari
 from toppo.envs.spaces import Env
-from toppo.errors import ToppoError
+from toppo.errors import EnvironmentFault, ToppoError, in_one_line
 
 EnvSource = str | Callable[[], Env] | Env | gym.vector.VectorEnv[Any, Any, Any]
 
@@ -39,17 +39,29 @@ def quiet_mujoco() -> None:
     )
 
 
+def name_of(source: EnvSource) -> str:
+    """What the environment is called: its id, or the name of its function or class."""
+    return source if isinstance(source, str) else getattr(source, "__name__", type(source).__name__)
+
+
 def make(source: EnvSource, render_mode: str | None = None) -> Env:
     """The environment that ``source`` stands for."""
     if isinstance(source, gym.Env):
         return source
     if isinstance(source, gym.vector.VectorEnv):
         raise ToppoError(f"one environment is wanted here, but {type(source).__name__} is {source.num_envs} of them")
-    if not isinstance(source, str):
-        env = source()
-        if not isinstance(env, gym.Env):
-            raise ToppoError(f"the environment function returned {type(env).__name__}, but must return a gymnasium.Env")
-        return env
+    try:
+        env = _by_id(source, render_mode) if isinstance(source, str) else source()
+    except ToppoError:
+        raise
+    except Exception as error:
+        raise EnvironmentFault(f"{name_of(source)} cannot be made: it raised {in_one_line(error)}") from error
+    if not isinstance(env, gym.Env):
+        raise ToppoError(f"the environment function returned {type(env).__name__}, but must return a gymnasium.Env")
+    return env
+
+
+def _by_id(source: str, render_mode: str | None) -> Env:
     if kind_of(source) == "mujoco":
         choose_renderer()
         quiet_mujoco()

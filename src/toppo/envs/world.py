@@ -1,5 +1,6 @@
 """What a source of environments stands for: single ones, or a world that is stepped together."""
 
+from contextlib import suppress
 from typing import Any
 
 import gymnasium as gym
@@ -53,4 +54,5 @@ def look(source: EnvSource) -> tuple[Spaces, list[str]]:
         return examine(env)
     finally:
         if env is not source:
-            env.close()
+            with suppress(Exception):
+                env.close()
