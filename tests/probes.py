@@ -146,6 +146,23 @@ class FaultyInTraining(Faulty):
         return obs, reward if self.np_random_seed > FIRST_LOOK else 0.0, terminated, truncated
 
 
+class Rude(Probe):
+    """Fails in the first steps of all, in the way that the variable FAULT says."""
+
+    def begin(self) -> np.ndarray:
+        return np.zeros(1, np.float32)
+
+    def act(self, action: Any) -> tuple[np.ndarray, float, bool, bool]:
+        how = os.environ["FAULT"]
+        if self.t == 2 and how == "exit":
+            os._exit(3)
+        if self.t == 2 and how == "hang":
+            time.sleep(1000)
+        if self.t == 2 and how.startswith("SIG"):
+            os.kill(os.getpid(), getattr(signal, how))
+        return np.zeros(1, np.float32), 0.0, False, False
+
+
 class Suicidal(Probe):
     """Kills its own process at step 7, as a simulator with a bug in its C code does."""
 
@@ -245,6 +262,10 @@ def clumsy() -> gym.Env:
 
 def failing() -> gym.Env:
     return Failing()
+
+
+def rude() -> gym.Env:
+    return Rude()
 
 
 def suicidal() -> gym.Env:

@@ -7,10 +7,13 @@ import shutil
 import pytest
 
 from tests import probes
-from tests.collect.test_faults import PATIENT
+from tests.collect.test_faults import PATIENT, left_behind
 from tests.test_resume import content
+from tests.worlds import dictionary, masked
 from toppo import runs
 from toppo.collect.faults import Tolerance
+from toppo.collect.preflight import look_apart
+from toppo.envs.world import look
 from toppo.errors import EnvironmentFault, ToppoError
 from toppo.presets import spec_for
 from toppo.rundir.checkpoint import newest_checkpoint
@@ -59,6 +62,35 @@ def test_a_run_that_went_round_nan_says_so_and_is_the_same_again(tmp_path, monke
         assert rows
         assert all("the episode was ended before it" in row["fault"] and not row["exact"] for row in rows)
     assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("SIGSEGV", r"its worker process \(pid \d+\) was killed by SIGSEGV"),
+        ("exit", r"its worker process \(pid \d+\) ended with exit code 3"),
+        ("hang", r"the call did not return within 3 s \(--env-timeout\), and its worker process \(pid \d+\) was ended"),
+    ],
+)
+def test_what_crashes_or_hangs_in_the_look_before_training_is_named(tmp_path, monkeypatch, how, words):
+    monkeypatch.setenv("FAULT", how)
+    before = left_behind()
+    with pytest.raises(EnvironmentFault, match=f"^rude: step 2 in the look before training: {words}$"):
+        runs.start(SPEC, probes.rude, tmp_path / "run", Options(1, tolerance=Tolerance(env_timeout=3)), print)
+    assert left_behind() == before
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_look_gives_the_same_here_and_there():
+    for source in ("CartPole-v1", "HalfCheetah-v5", probes.walk, probes.hidden, dictionary, masked):
+        assert look_apart(source, 60.0) == look(source)
+    for source in ("no.module:Env-v0", probes.unmade):
+        faults = []
+        for way in (look, lambda source: look_apart(source, 60.0)):
+            with pytest.raises(ToppoError) as fault:
+                way(source)
+            faults.append((type(fault.value), str(fault.value), fault.value.code))
+        assert faults[0] == faults[1]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

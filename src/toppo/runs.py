@@ -7,9 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from toppo.collect.child import can_live_elsewhere
 from toppo.collect.episodes import after_replay
 from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
+from toppo.collect.preflight import look_apart
 from toppo.device import prepare
 from toppo.envs import EnvSource, open_player
 from toppo.envs.make import is_registered
@@ -46,6 +48,9 @@ class Options(NamedTuple):
     evaluate_every: int = 0  # steps; 0 for never
 
 
+IN_THIS_PROCESS = Options(workers=0)
+
+
 class Progress(NamedTuple):
     """What an onlooker is told after every iteration."""
 
@@ -58,9 +63,10 @@ class Progress(NamedTuple):
 Observer = Callable[[Progress], None]
 
 
-def setup_for(spec: Spec, source: EnvSource) -> Setup:
-    """The fixed parts of a run, after looking at its environment."""
-    spaces, notes = look(source)
+def setup_for(spec: Spec, source: EnvSource, options: Options = IN_THIS_PROCESS) -> Setup:
+    """The fixed parts of a run, after looking at its environment where it is going to live."""
+    apart = options.workers and can_live_elsewhere(source)
+    spaces, notes = look_apart(source, options.tolerance.env_timeout) if apart else look(source)
     for note in notes:
         print(f"note: {spec.env}: {note}", flush=True)
     limit, per_env = spaces.episode_limit, spec.config.n // spec.common.envs
@@ -79,7 +85,7 @@ def setup_for(spec: Spec, source: EnvSource) -> Setup:
 
 def start(spec: Spec, source: EnvSource, root: Path, options: Options, observe: Observer) -> State:
     """Train a new run in a new directory."""
-    setup = setup_for(spec, source)
+    setup = setup_for(spec, source, options)
     if root.exists() and (not root.is_dir() or {p.name for p in root.iterdir()} - BEFORE_THE_SPEC):
         raise ToppoError(
             f"{root} exists already: continue it with `toppo resume {root}` or choose another --out", CANNOT_CREATE
@@ -110,7 +116,7 @@ def resume(
             "numbers: install those, or continue all the same with --allow-drift"
         )
     source = source if source is not None else source_of(spec)
-    setup = setup_for(spec, source)
+    setup = setup_for(spec, source, options)
     with exclusive(layout.lock):
         try:
             checkpoint, damaged = newest_checkpoint(layout.checkpoints, partial(check_facts, setup))

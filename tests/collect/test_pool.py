@@ -195,15 +195,15 @@ def test_workers_leave_when_their_run_vanishes():
     pool = open_pool(plan_for(probes.walk), probes.walk, 2)
     pids = pool.pids()
     for host in pool._hosts:  # what the system does when a process is killed
-        os.close(host._commands)
-        os.close(host._replies)
+        os.close(host.child._commands)
+        os.close(host.child._replies)
     for _ in range(200):
         if not any(alive(p) for p in pids):
             break
         time.sleep(0.05)
     assert not any(alive(p) for p in pids)
     for host in pool._hosts:
-        host.process.wait()
+        host.child._process.wait()
 
 
 def test_a_worker_killed_by_a_signal_is_reported_in_one_sentence():

@@ -1,25 +1,19 @@
 """Where a worker lives: in this process, or in one of its own that may hang, crash or be killed."""
 
-import os
-import select
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from toppo.collect.act import Acting
+from toppo.collect.child import Child, address, too_long
 from toppo.collect.faults import Ends, Notice, Tolerance
 from toppo.collect.together import WorldWorker
-from toppo.collect.wire import receive, send
 from toppo.collect.worker import Buffers, Plan, Worker
 from toppo.envs import EnvSource
 from toppo.envs.environment import describe_call, label_of
-from toppo.envs.make import factory_path
 from toppo.envs.world import open_world
-from toppo.errors import EnvironmentFault, NotFinite
+from toppo.errors import EnvironmentFault
 from toppo.streams import Purpose, seed_for
 from toppo.types import OpenEpisode
 
@@ -85,23 +79,10 @@ class ProcessHost:
 
     def __init__(self, task: Task, memory: int) -> None:
         """Start the process; the first answer comes when it has its environments."""
-        self.task = task
-        commands, self._commands = os.pipe()
-        self._replies, replies = os.pipe()
-        # Two threads of BLAS for matrices of 64 x 64 only get into each other's way.
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "toppo.collect.process", str(commands), str(replies), str(memory)],
-            pass_fds=(commands, replies, memory),
-            stdin=subprocess.DEVNULL,
-            env=env | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        )
-        os.close(commands)
-        os.close(replies)
-        source = task.source
-        name = {"id": source} if isinstance(source, str) else {"factory": factory_path(source)}
+        self.task, self.child = task, Child(memory)
         hello = {"plan": task.plan._asdict(), "indices": list(task.indices), "on_nan": task.tolerance.on_nan}
-        self._send({**hello, **name})
+        self.child.send({**hello, **address(task.source)})
+        self.close = self.child.close
 
     def ready(self) -> None:
         """Wait until the environments are made."""
@@ -109,7 +90,7 @@ class ProcessHost:
 
     def start(self, batch: int, ends: Ends) -> None:
         """Tell the worker to collect."""
-        self._send({"do": "collect", "batch": batch, "ends": [(*key, t) for key, t in ends.items()]})
+        self.child.send({"do": "collect", "batch": batch, "ends": [(*key, t) for key, t in ends.items()]})
 
     def finish(self) -> list[Notice]:
         """Wait for the worker's answer."""
@@ -120,59 +101,23 @@ class ProcessHost:
         exact = {}
         for i, episode in episodes.items():
             message = {"do": "restore", "env": i, "started": episode.started}
-            self._send(message, (episode.actions, episode.rewards, episode.obs))
+            self.child.send(message, (episode.actions, episode.rewards, episode.obs))
             exact[i] = bool(self._reply(self.task.tolerance.env_timeout)["exact"])
         return exact
 
-    def close(self) -> None:
-        """Close the pipes, which ends the worker, and wait for it."""
-        os.close(self._commands)
-        os.close(self._replies)
-        try:
-            self.process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self._kill()
-
-    def _send(self, header: dict[str, object], arrays: tuple[np.ndarray, ...] = ()) -> None:
-        try:
-            send(self._commands, header, arrays)
-        except BrokenPipeError:
-            return  # it has died; waiting for its answer tells how
-
     def _reply(self, timeout: float) -> dict[str, Any]:
-        self._wait(timeout)
-        try:
-            answer, _ = receive(self._replies)
-        except EOFError:
-            raise self._fault(f"its worker process (pid {self.process.pid}) {self._how_it_ended()}") from None
-        if not answer["ok"]:
-            kind = NotFinite if answer["not_finite"] else EnvironmentFault
-            raise kind(answer["message"], answer["details"])
-        return answer
-
-    def _wait(self, timeout: float) -> None:
-        """Until there is an answer; a worker whose calls stand still for too long is ended.
+        """The worker's answer; one whose calls stand still for too long is ended.
 
         Looks are counted and not seconds, so that a run that was suspended finds no fault with its workers.
         """
         pause, quiet, before = min(QUIET_SECONDS, timeout / 4), 0, b""
-        while not select.select([self._replies], [], [], pause)[0]:
+        while not self.child.answers_within(pause):
             calls = self.task.buffers.progress.call.tobytes()
             quiet, before = (0 if calls != before else quiet + 1), calls
             if quiet * pause >= timeout:
-                self._kill()
-                raise self._fault(
-                    f"the call did not return within {timeout:g} s (--env-timeout), and its worker process "
-                    f"(pid {self.process.pid}) was ended"
-                )
-
-    def _kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def _how_it_ended(self) -> str:
-        code = self.process.wait()
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+                self.child.kill()
+                raise self._fault(too_long(timeout, self.child))
+        return self.child.receive(self._fault)
 
     def _fault(self, what: str) -> EnvironmentFault:
         plan, indices, progress = self.task.plan, self.task.indices, self.task.buffers.progress

@@ -8,12 +8,11 @@ import gymnasium as gym
 import numpy as np
 
 from toppo.collect.act import Acting
+from toppo.collect.child import can_live_elsewhere
 from toppo.collect.faults import NO_TOLERANCE, Ends, Notice, Tolerance
 from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
 from toppo.collect.worker import Buffers, Plan, buffers_in, buffers_size
 from toppo.envs import EnvSource
-from toppo.envs.make import factory_path, known_everywhere
-from toppo.envs.world import is_world
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 from toppo.types import OpenEpisode
 
@@ -90,7 +89,7 @@ class Pool:
 
     def pids(self) -> list[int]:
         """The worker processes; none if all environments are in this one."""
-        return [host.process.pid for host in self._hosts if isinstance(host, ProcessHost)]
+        return [host.child.pid for host in self._hosts if isinstance(host, ProcessHost)]
 
     def close(self) -> None:
         """End the workers."""
@@ -174,6 +173,5 @@ def open_pool(
     """
     if isinstance(source, gym.Env) and plan.envs > 1:
         raise ToppoError(f"envs is {plan.envs}, but one environment object cannot be copied: give an id or a function")
-    elsewhere = known_everywhere(source) if isinstance(source, str) else factory_path(source) is not None
-    apart = elsewhere and acting is None and not is_world(source)
+    apart = acting is None and can_live_elsewhere(source)
     return Pool(plan, source, min(workers, plan.envs) if apart else 0, tolerance, acting)

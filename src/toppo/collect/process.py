@@ -1,4 +1,4 @@
-"""The program of a worker process: ``python -m toppo.collect.process COMMANDS REPLIES MEMORY`` (file descriptors)."""
+"""The program of a worker process: ``python -m toppo.collect.process COMMANDS REPLIES [MEMORY]`` (file descriptors)."""
 
 import ctypes
 import mmap
@@ -11,16 +11,22 @@ from contextlib import suppress
 from toppo.collect.wire import receive, send
 from toppo.collect.worker import Plan, Worker, buffers_in
 from toppo.envs.make import factory
+from toppo.envs.spaces_json import spaces_to_json
+from toppo.envs.world import look
 from toppo.errors import Fault, NotFinite, ToppoError
 from toppo.types import OpenEpisode
 
 
-def serve(commands: int, replies: int, memory: int) -> None:
-    """Obey commands until the run closes its end of the pipe."""
+def serve(commands: int, replies: int, *memory: int) -> None:
+    """Look at an environment, or obey commands until the run closes its end of the pipe."""
     hello, _ = receive(commands)
-    plan = Plan(**hello["plan"])
-    buffers = buffers_in(plan, memoryview(mmap.mmap(memory, 0)))
     source = hello["id"] if "id" in hello else factory(hello["factory"])
+    if "look" in hello:
+        spaces, notes = look(source, lambda call: send(replies, {"ok": True, "call": call}))
+        send(replies, {"ok": True, "spaces": spaces_to_json(spaces), "notes": notes})
+        return
+    plan = Plan(**hello["plan"])
+    buffers = buffers_in(plan, memoryview(mmap.mmap(memory[0], 0)))
     worker = Worker(plan, hello["indices"], source, buffers, hello["on_nan"])
     send(replies, {"ok": True})
     while True:
@@ -35,12 +41,12 @@ def serve(commands: int, replies: int, memory: int) -> None:
 
 def main() -> None:
     """Serve; tell the run what went wrong before leaving."""
-    commands, replies, memory = map(int, sys.argv[1:])
+    commands, replies, *memory = map(int, sys.argv[1:])
     die_with_the_run()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)  # these reach the whole group; the run decides when to stop
     try:
-        serve(commands, replies, memory)
+        serve(commands, replies, *memory)
     except (EOFError, BrokenPipeError):
         pass
     except ToppoError as error:
@@ -61,7 +67,8 @@ def die_with_the_run() -> None:
 
 def _report(replies: int, error: ToppoError) -> None:
     details = error.details if isinstance(error, Fault) else {}
-    answer = {"ok": False, "message": str(error), "details": details, "not_finite": isinstance(error, NotFinite)}
+    kind = {"code": error.code, "not_finite": isinstance(error, NotFinite)}
+    answer = {"ok": False, "message": str(error), "details": details, **kind}
     with suppress(BrokenPipeError):
         send(replies, answer)
 
