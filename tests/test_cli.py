@@ -240,7 +240,11 @@ def test_evaluate_says_what_it_saw_and_says_it_again(capsys, trained):
     )
     main(["evaluate", str(trained), "--episodes", "3", "--stochastic", "--seed", "1"])
     assert capsys.readouterr().out != outputs[0]
-    assert refused(capsys, "evaluate", trained, "--episodes", 0)[0] == 64
+    assert "cut off" not in outputs[0]
+    main(["evaluate", str(trained), "--episodes", "3", "--max-steps", "4"])
+    assert capsys.readouterr().out.endswith("mean length 4; 3 of them were cut off after 4 steps (--max-steps)\n")
+    for name in ("episodes", "max-steps"):
+        assert refused(capsys, "evaluate", trained, f"--{name}", 0)[0] == 64
 
 
 def test_plot_draws_a_picture(capsys, empty_folder, trained):

@@ -113,7 +113,7 @@ class Agent:
             raise ToppoError("this agent has no environment to play in: give env=...")
         world = open_player(source)
         results = play(policy_of(self.state, self.setup), world, episodes, self.spec.seed, deterministic)
-        return [ret for ret, _ in results]
+        return [played.ret for played in results]
 
     def save(self, path: str | Path) -> None:
         """Write everything the agent is into a directory: it can be loaded to act or to learn on."""

@@ -16,7 +16,7 @@ from toppo.algos import REGISTRY
 from toppo.collect.faults import OnNan, tolerance
 from toppo.envs import open_player
 from toppo.errors import USAGE, ToppoError
-from toppo.evaluate import play, policy_of
+from toppo.evaluate import MOST_STEPS, play, policy_of
 from toppo.interrupt import Interrupted
 from toppo.presets import PAPER_GAMES, PAPER_TASKS, defaults
 from toppo.rundir.layout import Layout, read_json
@@ -132,25 +132,28 @@ def evaluate(arguments: list[str]) -> None:
             ("episodes", flag(int, "Episodes to play."), 10),
             ("stochastic", flag(bool, "Sample actions instead of taking the most likely ones."), False),
             ("seed", flag(int, "Seed of the episodes."), 0),
+            ("max_steps", flag(int, "Cut an episode off after so many steps: some never end."), MOST_STEPS),
             ("video", flag(Path | None, "Film one episode into this file (mp4)."), None),
             ("env", flag(str | None, "Environment id, if the run's own is not registered with Gymnasium."), None),
         ],
         arguments,
     )
-    if given.episodes < 1:
-        raise ToppoError(f"episodes is {given.episodes}, but must be at least 1")
+    for name in ("episodes", "max_steps"):
+        if getattr(given, name) < 1:
+            raise ToppoError(f"{name} is {getattr(given, name)}, but must be at least 1")
     trained = agent.load(given.run)
     source = given.env or runs.source_of(trained.spec)
     policy = policy_of(trained.state, trained.setup)
-    results = play(policy, open_player(source), given.episodes, given.seed, not given.stochastic)
-    returns = [ret for ret, _ in results]
+    results = play(policy, open_player(source), given.episodes, given.seed, not given.stochastic, given.max_steps)
+    returns, cut = [played.ret for played in results], sum(not played.ended for played in results)
     mean = sum(returns) / len(returns)
     spread = (sum((r - mean) ** 2 for r in returns) / len(returns)) ** 0.5
     console = Console()
     console.print(
         f"{algorithm(trained.spec.algo).title} on {escape(source)} after {trained.num_timesteps:,} steps: "
         f"return {mean:.1f} +- {spread:.1f} over {len(returns)} episodes, "
-        f"mean length {sum(n for _, n in results) / len(results):.0f}",
+        f"mean length {sum(played.length for played in results) / len(results):.0f}"
+        + (f"; {cut} of them were cut off after {given.max_steps:,} steps (--max-steps)" if cut else ""),
         highlight=False,
     )
     if given.video:

@@ -15,6 +15,16 @@ from toppo.setup import Setup, acting, plan
 from toppo.streams import Purpose, seed_for, stream
 from toppo.types import State
 
+MOST_STEPS = 100_000  # of an episode that is played: some never end
+
+
+class Played(NamedTuple):
+    """An episode that was played."""
+
+    ret: float  # undiscounted
+    length: int
+    ended: bool  # False if it was cut off
+
 
 class Policy(NamedTuple):
     """A trained policy on the host: observations as rows in, the policy's own actions out."""
@@ -38,10 +48,10 @@ def play(
     episodes: int,
     seed: int,
     deterministic: bool = True,
-    max_steps: int = 100_000,
+    max_steps: int = MOST_STEPS,
     after_step: Callable[[int], None] = lambda episode: None,
-) -> list[tuple[float, int]]:
-    """Undiscounted return and length of ``episodes`` episodes; ``after_step`` is called with the episode's number."""
+) -> list[Played]:
+    """Play so many episodes, each for at most ``max_steps``; ``after_step`` is called with the episode's number."""
     theirs, ours = (spaces._replace(episode_limit=None) for spaces in (env.spaces, policy.spaces))
     if theirs != ours:
         raise ToppoError(
@@ -59,5 +69,5 @@ def play(
             obs, reward, terminated, truncated = env.step(actor(obs[None], noise)[0])
             total, length, ended = total + reward, length + 1, terminated or truncated
             after_step(episode)
-        results.append((total, length))
+        results.append(Played(total, length, ended))
     return results

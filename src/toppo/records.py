@@ -44,10 +44,9 @@ class Records:
         if self._scalars:
             self._scalars.add({**iteration.metrics, **timing}, steps)
 
-    def write_tests(self, steps: int, results: list[tuple[float, int]]) -> None:
-        """Write the returns of test episodes."""
-        returns = [ret for ret, _ in results]
-        row = {"step": steps, "return": sum(returns) / len(returns), "returns": returns}
+    def write_tests(self, steps: int, returns: list[float], cut: int) -> None:
+        """Write the returns of test episodes, and how many of these did not come to their end."""
+        row = {"step": steps, "return": sum(returns) / len(returns), "returns": returns} | ({"cut": cut} if cut else {})
         self._files["evaluations"].append(row)
         if self._scalars:
             self._scalars.add({"eval/mean_reward": row["return"]}, steps)

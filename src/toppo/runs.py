@@ -244,11 +244,11 @@ class _Job:
     def _test(self, setup: Setup, state: State) -> None:
         """Episodes with the most likely action and the normaliser frozen, from the same starts every time."""
         world = open_player(self.source)
-        results = play(policy_of(state, setup), world, TEST_EPISODES, self.spec.seed)
+        tests = play(policy_of(state, setup), world, TEST_EPISODES, self.spec.seed)
         if world.env is not self.source:
             world.close()
         with writing(self.layout.root):
-            self.records.write_tests(state.steps, results)
+            self.records.write_tests(state.steps, [t.ret for t in tests], sum(not t.ended for t in tests))
 
     def _save(self, setup: Setup, state: State) -> None:
         arrays, counters = state_to_arrays(state)

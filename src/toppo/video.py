@@ -60,14 +60,14 @@ def record(policy: Policy, env_id: str, path: Path, seed: int, seconds: int = 8)
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        [(ret, _)] = play(policy, world, 1, seed, max_steps=seconds * fps, after_step=film)
+        [played] = play(policy, world, 1, seed, max_steps=seconds * fps, after_step=film)
     except OSError as error:
         raise VideoError(f"{path} cannot be written: {error}") from error
     finally:
         if writer is not None:
             writer.close()
         world.close()
-    return ret
+    return played.ret
 
 
 def screen_of(env_id: str) -> tuple[Player, Callable[[], Any], int]:

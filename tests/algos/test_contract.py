@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.algos.small import ALGOS, CASES, every_case, go, learned, on_host, run, small_setup
-from tests.probes import flip, walk
+from tests.probes import Ending, flip, walk
 from toppo import train as loop
 from toppo.algos import REGISTRY
 from toppo.collect.pool import open_pool
@@ -50,6 +50,19 @@ def test_resuming_is_invisible(algo, source):
     assert learned(rest) == learned(whole[3:])
     for a, b in zip(jax.tree.leaves(on_host(rest[-1].state)), jax.tree.leaves(whole[-1].state), strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("how", ["never", "death", "time"])
+def test_episodes_that_never_end_or_end_at_once_are_trained_on(algo, how):
+    turns = run(algo, lambda: Ending(how))
+    for leaf in jax.tree.leaves((turns[-1].state.learner, turns[-1].state.memory)):
+        assert np.isfinite(leaf).all()
+    for turn in turns:
+        assert all(np.isfinite(value).all() for value in turn.metrics.values())
+        lengths = [e.length for e in turn.episodes]
+        assert lengths == ([] if how == "never" else [1] * 64)
+        assert ("rollout/ep_rew_mean" in turn.metrics) == (how != "never")  # absent, not NaN
 
 
 SHAPES = {"toppo": 2, "ppo": 1, "trpo": 1, "geppo": 4, "otrpo": 2, "oppo": 2, "disc": 8}

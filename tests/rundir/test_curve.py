@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from toppo.rundir.curve import bin_means, compact
-from toppo.rundir.versions import differences, versions
+from toppo.rundir.versions import PACKAGES, differences, versions
 
 
 def test_bin_means_are_naive_means():
@@ -41,7 +41,7 @@ def test_other_versions_are_named():
     assert {"toppo", "jax", "numpy", "gymnasium", "python"} <= set(now)
     assert differences(now) == []
     assert differences({**now, "python": "2.7"}) == []  # the language does not change the numbers
-    assert differences({**now, "jax": "0.1"}) == [f"jax 0.1 -> {now['jax']}"]
+    for name in {*PACKAGES, "machine"} & set(now):
+        assert differences({**now, name: "0.1"}) == [f"{name} 0.1 -> {now[name]}"]
     assert differences({k: v for k, v in now.items() if k != "numpy"}) == [f"numpy None -> {now['numpy']}"]
     assert differences({k: v for k, v in now.items() if k != "mujoco"}) == []  # installed after the run began
-    assert differences({**now, "mujoco": "0.1"}) == [f"mujoco 0.1 -> {now['mujoco']}"]

@@ -42,7 +42,7 @@ def write_curve(spec: Spec, state: State, layout: Layout, path: Path) -> None:
     world.close()
     logs = {name: list(read_lines(getattr(layout, name))) for name in ("episodes", "metrics")}
     curve = compact(to_json(spec), versions(), logs["episodes"], logs["metrics"])
-    curve |= {"spec_hash": spec_hash(spec), "test_returns": [round(r, 3) for r, _ in tests]}
+    curve |= {"spec_hash": spec_hash(spec), "test_returns": [round(test.ret, 3) for test in tests]}
     if layout.evaluations.is_file():
         curve["evaluations"] = [[e["step"], e["return"]] for e in read_lines(layout.evaluations)]
     path.parent.mkdir(parents=True, exist_ok=True)
