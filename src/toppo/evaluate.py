@@ -61,12 +61,12 @@ def play(
     results = []
     for episode in range(episodes):
         rng = stream(seed, Purpose.EVALUATION, episode, 1)
-        obs = env.reset(seed_for(seed, Purpose.EVALUATION, episode, 0))
+        env.reset(seed_for(seed, Purpose.EVALUATION, episode, 0))
         total, length, ended = 0.0, 0, False
         silent = np.zeros((1, policy.spaces.action_size), np.float32)
         while not ended and length < max_steps:
             noise = silent if deterministic else noise_for(rng, 1, policy.spaces.action_size, policy.spaces.discrete)
-            obs, reward, terminated, truncated = env.step(actor(obs[None], noise)[0])
+            reward, terminated, truncated = env.step(actor(env.row[None], noise)[0])
             total, length, ended = total + reward, length + 1, terminated or truncated
             after_step(episode)
         results.append(Played(total, length, ended))

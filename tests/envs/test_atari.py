@@ -102,7 +102,7 @@ def test_a_game_is_played_to_its_end():
     player.reset(0)
     rng = np.random.default_rng(0)
     for _ in range(2000):
-        _, _, terminated, truncated = player.step(rng.integers(4))
+        _, terminated, truncated = player.step(rng.integers(4))
         lives += 1
         if terminated or truncated:
             break

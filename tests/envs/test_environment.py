@@ -16,17 +16,19 @@ def test_the_stripped_environment_gives_the_same_bytes_as_gymnasiums_stack(env_i
     ours, theirs = open_environment(env_id, 0), gym.make(env_id)
     spaces = describe(theirs)
     to_env, rng, ends = action_to_env(spaces), np.random.default_rng(0), 0
-    ours_obs, (theirs_obs, _) = ours.reset(7), theirs.reset(seed=7)
+    ours.reset(7)
+    theirs_obs, _ = theirs.reset(seed=7)
     for t in range(450):
-        assert ours_obs.tobytes() == np.asarray(theirs_obs).tobytes(), t
+        assert ours.row.tobytes() == np.asarray(theirs_obs, float).tobytes(), t
         action = np.asarray(rng.integers(2)) if spaces.discrete else rng.normal(size=spaces.action_size) * 0.8
         action = action if spaces.discrete else action.astype(np.float32)
-        ours_obs, reward, terminated, truncated = ours.step(action)
+        reward, terminated, truncated = ours.step(action)
         theirs_obs, *answer, _ = theirs.step(to_env(action))
         assert (reward, terminated, truncated) == tuple(answer), t
         if terminated or truncated:
             ends += 1
-            ours_obs, (theirs_obs, _) = ours.reset(t), theirs.reset(seed=t)
+            ours.reset(t)
+            theirs_obs, _ = theirs.reset(seed=t)
     assert ends >= 2
     ours.close()
     theirs.close()
@@ -36,7 +38,7 @@ def test_the_time_limit_truncates_and_does_not_terminate():
     env = Environment(probes.endless(), "endless")
     for _ in range(2):
         env.reset(0)
-        assert [env.step(np.asarray(0))[2:] for _ in range(5)] == [(False, False)] * 4 + [(False, True)]
+        assert [env.step(np.asarray(0))[1:] for _ in range(5)] == [(False, False)] * 4 + [(False, True)]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -64,12 +66,11 @@ def test_a_bad_observation_after_a_reset_is_named_too():
         env.reset(5)
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in dot")  # NumPy's word on the quick check is harmless
 def test_large_but_finite_values_pass():
     env = Environment(probes.Faulty("observation", 1, 3e38), "robot")
     env.reset(0)
-    obs, *_ = env.step(np.asarray(0))
-    assert obs[0] == np.float32(3e38)
+    env.step(np.asarray(0))
+    assert env.row[0] == np.float32(3e38)
 
 
 def test_observations_come_out_flat():
@@ -83,8 +84,10 @@ def test_observations_come_out_flat():
             return self.begin(), 0.0, False, False
 
     env = Environment(Picture(), "picture")
-    assert env.reset(0).tolist() == [0, 1, 2, 3, 4, 5]
-    assert env.step(np.zeros(2, np.float32))[0].shape == (6,)
+    for move in (lambda: env.reset(0), lambda: env.step(np.zeros(2, np.float32))):
+        env.row[:] = -1
+        move()
+        assert env.row.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_the_label_of_a_function_is_its_name():

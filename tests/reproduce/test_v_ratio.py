@@ -68,8 +68,8 @@ def test_the_simulator_is_put_back_to_the_bit(algo):
         assert v_ratio.simulator_state(world).tobytes() == restart.simulator.tobytes()
         assert restart.obs.astype(np.float32).tobytes() == np.asarray(batch.obs)[restart.row, 0].tobytes()
         for row in range(restart.row, len(batch.obs)):
-            obs, reward, _, _ = world.step(np.asarray(batch.action)[row, 0])
-            assert obs.astype(np.float32).tobytes() == np.asarray(batch.next_obs)[row, 0].tobytes()
+            reward, _, _ = world.step(np.asarray(batch.action)[row, 0])
+            assert world.row.astype(np.float32).tobytes() == np.asarray(batch.next_obs)[row, 0].tobytes()
             assert np.float32(reward) == np.asarray(batch.reward)[row, 0]
             if batch.ended[row, 0]:
                 break

@@ -8,6 +8,7 @@ import numpy as np
 from toppo.collect.act import Acting, mlp_actor, noise_for
 from toppo.collect.faults import Ends, Notice, OnNan
 from toppo.envs import EnvSource, open_environment
+from toppo.envs.rows import live_rows
 from toppo.errors import NotFinite
 from toppo.streams import Purpose, seed_for, stream
 from toppo.types import OpenEpisode
@@ -138,9 +139,12 @@ class Worker:
         self.plan, self.indices, self.buffers, self.on_nan = plan, indices, buffers, on_nan
         self.acting = acting or mlp_acting(plan)
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
-        self.envs = {i: open_environment(source, i, plan.masked) for i in indices}
+        self.rows = live_rows(plan.row_size, plan.row_dtype, len(indices))
+        self.envs = {
+            i: open_environment(source, i, plan.masked, row) for i, row in zip(indices, self.rows, strict=True)
+        }
         self.started = dict.fromkeys(indices, 0)
-        self.obs: dict[int, np.ndarray | None] = dict.fromkeys(indices)
+        self.due = set(indices)  # for a reset
         self._calls = 0
         self._ends: Ends = {}
         self._notices: list[Notice] = []
@@ -150,72 +154,84 @@ class Worker:
 
         Returns the values that were not finite and that it went round.
         """
-        plan, b, indices = self.plan, self.buffers, self.indices
+        plan, b, indices, rows = self.plan, self.buffers, self.indices, self.rows
+        mine = slice(indices[0], indices[-1] + 1)
         self._ends, self._notices = dict(ends or {}), []
         actor = self.acting(b.shift, b.factor, b.weights, len(indices))
         noise = batch_noise(plan, indices, batch)
         self.finals.clear()
         if plan.reset_each_batch:
-            self.obs = dict.fromkeys(indices)
+            self.due = set(indices)
         for i in indices:
-            b.progress.begun[i], b.progress.started[i] = self.obs[i] is None, self.started[i]
-        mine = slice(indices[0], indices[-1] + 1)
-        obs = np.stack([self._obs(0, i) for i in indices])
+            b.progress.begun[i], b.progress.started[i] = i in self.due, self.started[i]
+        b.terminated[:, mine] = b.ended[:, mine] = b.over[:, mine] = False
         for t in range(plan.steps):
-            for j, i in enumerate(indices):
-                obs[j] = self._obs(t, i)
-            actions = actor(obs, noise[t])
-            b.obs[t, mine] = obs
+            for i in sorted(self.due) if self.due else ():
+                self._begin(t, i)
+            actions = actor(rows, noise[t])
+            b.obs[t, mine] = rows
             b.action[t, mine] = actions
             for j, i in enumerate(indices):
                 while not self._step(t, i, actions[j]):  # another episode takes the row
-                    obs[j] = self._obs(t, i)
-                    actions = actor(obs, noise[t])
-                    b.obs[t, i], b.action[t, i] = obs[j], actions[j]
+                    self._begin(t, i)
+                    actions = actor(rows, noise[t])
+                    b.obs[t, i], b.action[t, i] = rows[j], actions[j]
+        self._store_what_followed(mine)
         return self._notices
 
-    def _obs(self, t: int, i: int) -> np.ndarray:
-        """The environment's observation before row ``t``, after a reset if it needs one."""
-        obs = self.obs[i]
-        while obs is None:
+    def _begin(self, t: int, i: int) -> None:
+        """Reset the environment before row ``t``."""
+        while i in self.due:
             self.started[i] += 1
             if self._ends.get((i, self.started[i])) == t:
                 continue
             try:
-                self.obs[i] = obs = self._reset(t, i)
+                self._reset(t, i)
+                self.due.discard(i)
             except NotFinite as fault:
                 self._go_round(t, i, fault)
-        return obs
 
     def _step(self, t: int, i: int, action: np.ndarray) -> bool:
         """Take row ``t``; False if the episode was ended before it."""
-        b, env = self.buffers, self.envs[i]
+        env = self.envs[i]
         if self._ends and self._ends.get((i, self.started[i])) == t:
             self._end_before(t, i)
             return False
         self._mark(t, i, env.t + 1)
         try:
-            obs, reward, terminated, truncated = env.step(action)
+            reward, terminated, truncated = env.step(action)
         except NotFinite as fault:
             self._go_round(t, i, fault)
             return False
-        ended = terminated or truncated
-        if not self.plan.images:
-            b.next_obs[t, i] = obs
-        elif t == self.plan.steps - 1:
-            b.next_obs[i] = obs
-        if self.plan.images and ended and not terminated:
-            self.finals[t, i] = obs
-        b.reward[t, i] = reward
-        b.terminated[t, i] = terminated
-        b.ended[t, i] = b.over[t, i] = ended
-        self.obs[i] = None if ended else obs
+        self.buffers.reward[t, i] = reward
+        if terminated or truncated:
+            self.buffers.terminated[t, i] = terminated
+            self._end(t, i, env.row)
         return True
 
-    def _reset(self, t: int, i: int) -> np.ndarray:
+    def _end(self, t: int, i: int, last: np.ndarray) -> None:
+        """The episode ends with row ``t`` and shows ``last``."""
+        b = self.buffers
+        b.ended[t, i] = b.over[t, i] = True
+        self.due.add(i)
+        if not self.plan.images:
+            b.next_obs[t, i] = last
+        elif not b.terminated[t, i]:
+            self.finals[t, i] = last.copy()
+
+    def _store_what_followed(self, mine: slice) -> None:
+        """Fill ``next_obs``: the next row's observation, except where an episode ended and the last one lies there."""
+        b = self.buffers
+        if self.plan.images:
+            b.next_obs[mine] = self.rows
+        else:
+            np.copyto(b.next_obs[:-1, mine], b.obs[1:, mine], where=~b.ended[:-1, mine, None])
+            b.next_obs[-1, mine] = self.rows
+
+    def _reset(self, t: int, i: int) -> None:
         self.buffers.progress.started[i] = self.started[i]
         self._mark(t, i, 0)
-        return self.envs[i].reset(seed_for(self.plan.seed, Purpose.EPISODE, i, self.started[i] - 1))
+        self.envs[i].reset(seed_for(self.plan.seed, Purpose.EPISODE, i, self.started[i] - 1))
 
     def _mark(self, t: int, i: int, step: int) -> None:
         """Leave a note of the call that follows, for the case that it never returns."""
@@ -232,14 +248,12 @@ class Worker:
         self._end_before(t, i)
 
     def _end_before(self, t: int, i: int) -> None:
-        b, last = self.buffers, self.obs[i]
+        b = self.buffers
         if t == 0:
             b.progress.begun[i] = True
         elif not b.ended[t - 1, i]:
-            b.ended[t - 1, i] = b.over[t - 1, i] = True
-            if self.plan.images and last is not None:
-                self.finals[t - 1, i] = last
-        self.obs[i] = None
+            self._end(t - 1, i, b.obs[t, i])
+        self.due.add(i)
 
     def restore(self, episodes: Mapping[int, OpenEpisode]) -> dict[int, bool]:
         """Bring environments back to where they were; False for one that could not be."""
@@ -247,19 +261,19 @@ class Worker:
 
     def restore_one(self, i: int, episode: OpenEpisode) -> bool:
         """Bring environment ``i`` back to where it was; False if replaying its actions led elsewhere."""
-        self.started[i], self.obs[i] = episode.started, None
+        self.started[i], env = episode.started, self.envs[i]
+        self.due.add(i)
         if len(episode.actions) == 0:
             return True
-        obs = self._reset(0, i)
+        self._reset(0, i)
         for step, action in enumerate(episode.actions, 1):
             self._mark(0, i, step)
-            obs, _, terminated, truncated = self.envs[i].step(action)
+            _, terminated, truncated = env.step(action)
             if terminated or truncated:
                 return False
-        self.obs[i] = obs
-        exact = obs.astype(self.plan.row_dtype).tobytes() == episode.obs.tobytes()
-        if not exact:
-            self.obs[i] = None
+        exact = env.row.astype(self.plan.row_dtype).tobytes() == episode.obs.tobytes()
+        if exact:
+            self.due.discard(i)
         return exact
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from toppo.envs.actions import action_to_env, mask_reader
 from toppo.envs.make import EnvSource, make, name_of, strip
 from toppo.envs.mujoco import thin_step
-from toppo.envs.rows import numbers_in, observer
+from toppo.envs.rows import live_rows, numbers_in, observer
 from toppo.envs.spaces import Env, describe
 from toppo.errors import EnvironmentFault, NotFinite, in_one_line
 
@@ -19,58 +19,62 @@ LARGEST_SQUARE = LARGEST**2
 
 
 class Environment:
-    """Steps one environment with the policy's actions; counts the time limit itself."""
+    """Steps one environment with the policy's actions; counts the time limit itself.
 
-    def __init__(self, env: Env, name: str, masked: bool | None = None) -> None:
-        """Strip the checking wrappers; ``name`` stands in messages."""
+    What it shows lies in ``row``, and is overwritten by the next step: nothing is made anew and copied.
+    """
+
+    def __init__(self, env: Env, name: str, masked: bool | None = None, row: np.ndarray | None = None) -> None:
+        """Strip the checking wrappers; ``name`` stands in messages, and observations go to ``row``."""
         self.name = name
-        self.env, self._limit = strip(env)
+        self.env, limit = strip(env)
+        self._limit = float("inf") if limit is None else limit
         self.spaces = spaces = describe(env, masked)
+        self.row = live_rows(spaces.row_size, spaces.row_dtype)[0] if row is None else row
+        self._numbers = numbers_in(self.row, spaces.obs_size)
         self._to_env: Callable[[np.ndarray], Any] = action_to_env(spaces)
-        self._observe, self._mask, self._size = observer(spaces), mask_reader(env, spaces), spaces.obs_size
-        self._step = thin_step(self.env) or self.env.step
+        self._observe, self._mask = observer(spaces), mask_reader(env, spaces)
+        self._advance = thin_step(self.env, self.row) or self._whole_step
         self.t = 0  # steps of this episode
         self._seed = 0
 
-    def reset(self, seed: int) -> np.ndarray:
-        """Start an episode; the observation as a row."""
+    def reset(self, seed: int) -> None:
+        """Start an episode."""
         self.t, self._seed = 0, seed
         try:
             obs, info = self.env.reset(seed=seed)
-            row = self._observe(obs, self._mask(info, False))
+            self.row[:] = self._observe(obs, self._mask(info, False))
         except Exception as error:
             raise self._raised(error) from error
-        numbers = numbers_in(row, self._size)
-        if not _held(numbers):
+        if not _held(self._numbers):
             raise NotFinite(
-                f"{self._where()} gave an observation that is not finite ({numbers}); mend the environment, or leave "
+                f"{self._where()} gave an observation that is not finite ({self._numbers}); mend the environment, or leave "
                 "such episodes out with --on-nan truncate",
-                self._details(obs=numbers) | {"field": "observation"},
+                self._details(obs=self._numbers) | {"field": "observation"},
             )
-        return row
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
-        """One step: observation as a row, reward, terminated, truncated."""
-        env_action = self._to_env(action)
+    def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
+        """One step: reward, terminated, truncated."""
+        env_action, numbers = self._to_env(action), self._numbers
         self.t += 1
         try:
-            obs, reward, terminated, truncated, info = self._step(env_action)
-            row = self._observe(obs, self._mask(info, terminated or truncated))
-            reward = float(reward)
+            reward, terminated, truncated = self._advance(env_action)
         except Exception as error:
             raise self._raised(error, action=env_action) from error
-        numbers = numbers_in(row, self._size)
         # The product with itself is infinite or NaN if any entry is: a tenth of the price of looking at each.
         if not (-LARGEST <= reward <= LARGEST and float(numbers.dot(numbers)) < LARGEST_SQUARE):
             self._refuse(numbers, reward, env_action)
-        if self._limit is not None and self.t >= self._limit:
-            truncated = True
-        return row, reward, bool(terminated), bool(truncated)
+        return reward, terminated, truncated or self.t >= self._limit
 
     def close(self) -> None:
         """Close the environment; one that fails in doing so has nothing left to spoil."""
         with suppress(Exception):
             self.env.close()
+
+    def _whole_step(self, action: Any) -> tuple[float, bool, bool]:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self.row[:] = self._observe(obs, self._mask(info, bool(terminated or truncated)))
+        return float(reward), bool(terminated), bool(truncated)
 
     def _refuse(self, obs: np.ndarray, reward: float, action: Any) -> None:
         for a, field, value in (("a", "reward", np.asarray(reward)), ("an", "observation", obs)):
@@ -110,6 +114,8 @@ def label_of(source: EnvSource, index: int) -> str:
     return f"{name_of(source)} (environment {index})"
 
 
-def open_environment(source: EnvSource, index: int, masked: bool | None = None) -> Environment:
+def open_environment(
+    source: EnvSource, index: int, masked: bool | None = None, row: np.ndarray | None = None
+) -> Environment:
     """Environment number ``index`` of a run, made from its source."""
-    return Environment(make(source), label_of(source, index), masked)
+    return Environment(make(source), label_of(source, index), masked, row)

@@ -9,75 +9,81 @@ from typing import Any
 
 import numpy as np
 
-Result = tuple[np.ndarray, float, bool, bool, dict[str, Any]]
-Step = Callable[[np.ndarray], Result]
+Step = Callable[[np.ndarray], tuple[float, bool, bool]]
+"""An action in; reward, terminated and truncated out."""
 
 
-def thin_step(env: Any) -> Step | None:
-    """What ``env.step`` does, without the info; None if the environment is not exactly one of Gymnasium's tasks."""
+def thin_step(env: Any, row: np.ndarray) -> Step | None:
+    """What ``env.step`` does, with the observation left in ``row`` and without the info.
+
+    None if the environment is not exactly one of Gymnasium's tasks.
+    """
     kind = type(env)
     task = TASKS.get(f"{kind.__module__}.{kind.__name__}")
-    return None if task is None or env.render_mode == "human" else task(env)
+    return None if task is None or env.render_mode == "human" else task(env, row)
 
 
-def forward(env: Any, hidden: int) -> Step:
+def forward(env: Any, row: np.ndarray, hidden: int) -> Step:
     """HalfCheetah and Swimmer: forward velocity less control; the first ``hidden`` coordinates are not observed."""
-    x, dt, weight = env.data.qpos, env.dt, env._forward_reward_weight
-    simulate, observe, cost = _simulate(env), _observe(env, hidden), _control_cost(env)
+    x, dt, weight = env.data.qpos.item, env.dt, env._forward_reward_weight
+    simulate, observe, cost = _simulate(env), _observe(env, row, hidden), _control_cost(env)
 
-    def step(action: np.ndarray) -> Result:
-        before = x[0]
+    def step(action: np.ndarray) -> tuple[float, bool, bool]:
+        before = x(0)
         simulate(action)
-        return observe(), weight * ((x[0] - before) / dt) - cost(action), False, False, {}
+        observe()
+        return weight * ((x(0) - before) / dt) - cost(action), False, False
 
     return step
 
 
-def upright(env: Any, state_range: tuple[float, float]) -> Step:
+def upright(env: Any, row: np.ndarray, state_range: tuple[float, float]) -> Step:
     """Hopper and Walker2d: as ``forward``, with a reward for standing, and the end when it falls."""
-    x, v, dt, weight = env.data.qpos, env.data.qvel, env.dt, env._forward_reward_weight
-    simulate, observe, cost = _simulate(env), _observe(env, 1, clip=10.0), _control_cost(env)
+    qpos, qvel, dt, weight = env.data.qpos, env.data.qvel, env.dt, env._forward_reward_weight
+    simulate, observe, cost = _simulate(env), _observe(env, row, 1, clip=10.0), _control_cost(env)
     reward_for_health, ends = env._healthy_reward, env._terminate_when_unhealthy
     (low, high), (min_z, max_z), (min_angle, max_angle) = state_range, env._healthy_z_range, env._healthy_angle_range
-    bounded, state = np.isfinite(high), np.concatenate((x, v))[2:]
-    nq = len(x) - 2
+    bounded = np.isfinite(high)
 
-    def healthy() -> bool:
-        if bounded:
-            state[:nq], state[nq:] = x[2:], v
-        inside = not bounded or bool(low < state.min() and state.max() < high)
-        return inside and bool(min_z < x[1] < max_z and min_angle < x[2] < max_angle)
+    def healthy(x: list[float]) -> bool:
+        inside = not bounded or all(low < value < high for value in x[2:] + qvel.tolist())
+        return inside and min_z < x[1] < max_z and min_angle < x[2] < max_angle
 
-    def step(action: np.ndarray) -> Result:
-        before = x[0]
+    def step(action: np.ndarray) -> tuple[float, bool, bool]:
+        before = qpos.item(0)
         simulate(action)
-        stands = healthy()
+        observe()
+        x = qpos.tolist()
+        stands = healthy(x)
         reward = weight * ((x[0] - before) / dt) + stands * reward_for_health - cost(action)
-        return observe(), reward, ends and not stands, False, {}
+        return reward, ends and not stands, False
 
     return step
 
 
-def reacher(env: Any) -> Step:
+def reacher(env: Any, row: np.ndarray) -> Step:
     """Reacher: the distance of the fingertip from the target, and control."""
     qpos, qvel = env.data.qpos, env.data.qvel
     fingertip, target = env.data.body("fingertip").xpos, env.data.body("target").xpos
     simulate, near, cheap = _simulate(env), env._reward_dist_weight, env._reward_control_weight
+    angles, aim, speed = qpos[:2], qpos[2:], qvel[:2]
+    cosines, sines, shown_aim, shown_speed, shown_gap = row[:2], row[2:4], row[4:6], row[6:8], row[8:]
 
-    def step(action: np.ndarray) -> Result:
+    def step(action: np.ndarray) -> tuple[float, bool, bool]:
         simulate(action)
-        gap, angles = fingertip - target, qpos[:2]
-        obs = np.concatenate((np.cos(angles), np.sin(angles), qpos[2:], qvel[:2], gap[:2]))
-        reward = -np.linalg.norm(gap) * near + -np.square(action).sum() * cheap
-        return obs, reward, False, False, {}
+        gap = fingertip - target
+        np.cos(angles, out=cosines)
+        np.sin(angles, out=sines)
+        shown_aim[:], shown_speed[:], shown_gap[:] = aim, speed, gap[:2]
+        return float(-np.linalg.norm(gap) * near + -np.square(action).sum() * cheap), False, False
 
     return step
 
 
-def humanoid(env: Any) -> Step:
+def humanoid(env: Any, row: np.ndarray) -> Step:
     """Humanoid: as ``upright``, measured at the centre of mass, with a cost of contacts."""
     data, dt, weight, control_weight = env.data, env.dt, env._forward_reward_weight, env._ctrl_cost_weight
-    simulate, observe, contact = _simulate(env, forces=True), _observe_body(env), _contact_cost(env, "contact")
+    simulate, observe, contact = _simulate(env, forces=True), _observe_body(env, row), _contact_cost(env, "contact")
     reward_for_health, ends = env._healthy_reward, env._terminate_when_unhealthy
     (min_z, max_z), z, control = env._healthy_z_range, data.qpos, data.ctrl
     mass, bodies = env.model.body_mass, data.xipos
@@ -87,26 +93,27 @@ def humanoid(env: Any) -> Step:
         x: float = (np.einsum("b,bj->j", mass, bodies) / total)[0]
         return x
 
-    def step(action: np.ndarray) -> Result:
+    def step(action: np.ndarray) -> tuple[float, bool, bool]:
         before = centre()
         simulate(action)
+        observe()
         stands = bool(min_z < z[2] < max_z)
         costs = control_weight * np.square(control).sum() + contact()
         reward = weight * ((centre() - before) / dt) + stands * reward_for_health - costs
-        return observe(), reward, ends and not stands, False, {}
+        return float(reward), ends and not stands, False
 
     return step
 
 
-def humanoid_standup(env: Any) -> Step:
+def humanoid_standup(env: Any, row: np.ndarray) -> Step:
     """HumanoidStandup: the height of the torso, less control and contacts."""
-    simulate, observe, contact = _simulate(env, forces=True), _observe_body(env), _contact_cost(env, "impact")
+    simulate, observe, contact = _simulate(env, forces=True), _observe_body(env, row), _contact_cost(env, "impact")
     z, control, control_weight, timestep = env.data.qpos, env.data.ctrl, env._ctrl_cost_weight, env.model.opt.timestep
 
-    def step(action: np.ndarray) -> Result:
+    def step(action: np.ndarray) -> tuple[float, bool, bool]:
         simulate(action)
-        reward = z[2] / timestep - control_weight * np.square(control).sum() - contact() + 1
-        return observe(), reward, False, False, {}
+        observe()
+        return float(z[2] / timestep - control_weight * np.square(control).sum() - contact() + 1), False, False
 
     return step
 
@@ -126,27 +133,25 @@ def _simulate(env: Any, forces: bool = False) -> Callable[[np.ndarray], None]:
     return simulate
 
 
-def _observe(env: Any, hidden: int, clip: float = np.inf) -> Callable[[], np.ndarray]:
+def _observe(env: Any, row: np.ndarray, hidden: int, clip: float = np.inf) -> Callable[[], None]:
     """Positions, without the hidden ones, and velocities, clipped."""
     start = hidden if env._exclude_current_positions_from_observation else 0
     position, velocity = env.data.qpos[start:], env.data.qvel
-    split, size = len(position), len(position) + len(velocity)
+    shown_position, shown_velocity = row[: len(position)], row[len(position) :]
     high = np.full(len(velocity), clip)
-    low = -high
+    low, limited = -high, clip < np.inf
 
-    def observe() -> np.ndarray:
-        obs = np.empty(size)
-        obs[:split] = position
-        if clip < np.inf:
-            np.minimum(np.maximum(velocity, low), high, out=obs[split:])
+    def observe() -> None:
+        shown_position[:] = position
+        if limited:
+            np.minimum(np.maximum(velocity, low), high, out=shown_velocity)
         else:
-            obs[split:] = velocity
-        return obs
+            shown_velocity[:] = velocity
 
     return observe
 
 
-def _observe_body(env: Any) -> Callable[[], np.ndarray]:
+def _observe_body(env: Any, row: np.ndarray) -> Callable[[], np.ndarray]:
     """Positions, velocities, and what is asked for of inertia, velocity, actuation and contact of every body."""
     data, start = env.data, 2 if env._exclude_current_positions_from_observation else 0
     wanted = (
@@ -156,7 +161,7 @@ def _observe_body(env: Any) -> Callable[[], np.ndarray]:
         (env._include_cfrc_ext_in_observation, data.cfrc_ext[1:]),
     )
     parts = [data.qpos[start:], data.qvel, *(part.reshape(-1) for include, part in wanted if include)]
-    return lambda: np.concatenate(parts)
+    return lambda: np.concatenate(parts, out=row)
 
 
 def _contact_cost(env: Any, name: str) -> Callable[[], float]:
@@ -167,14 +172,14 @@ def _contact_cost(env: Any, name: str) -> Callable[[], float]:
 
 def _control_cost(env: Any) -> Callable[[np.ndarray], float]:
     weight, square, total = env._ctrl_cost_weight, np.square, np.add.reduce
-    return lambda action: weight * total(square(action))
+    return lambda action: float(weight * total(square(action)))
 
 
-TASKS: dict[str, Callable[[Any], Step]] = {
-    "gymnasium.envs.mujoco.half_cheetah_v5.HalfCheetahEnv": lambda env: forward(env, hidden=1),
-    "gymnasium.envs.mujoco.swimmer_v5.SwimmerEnv": lambda env: forward(env, hidden=2),
-    "gymnasium.envs.mujoco.hopper_v5.HopperEnv": lambda env: upright(env, env._healthy_state_range),
-    "gymnasium.envs.mujoco.walker2d_v5.Walker2dEnv": lambda env: upright(env, (-np.inf, np.inf)),
+TASKS: dict[str, Callable[[Any, np.ndarray], Step]] = {
+    "gymnasium.envs.mujoco.half_cheetah_v5.HalfCheetahEnv": lambda env, row: forward(env, row, hidden=1),
+    "gymnasium.envs.mujoco.swimmer_v5.SwimmerEnv": lambda env, row: forward(env, row, hidden=2),
+    "gymnasium.envs.mujoco.hopper_v5.HopperEnv": lambda env, row: upright(env, row, env._healthy_state_range),
+    "gymnasium.envs.mujoco.walker2d_v5.Walker2dEnv": lambda env, row: upright(env, row, (-np.inf, np.inf)),
     "gymnasium.envs.mujoco.reacher_v5.ReacherEnv": reacher,
     "gymnasium.envs.mujoco.humanoid_v5.HumanoidEnv": humanoid,
     "gymnasium.envs.mujoco.humanoidstandup_v5.HumanoidStandupEnv": humanoid_standup,

@@ -17,7 +17,7 @@ Observer = Callable[[Any, np.ndarray | None], np.ndarray]
 def observer(spaces: Spaces) -> Observer:
     """(observation, mask) -> row"""
     if len(spaces.parts) == 1 and spaces.parts[0][:2] == ((), "numbers") and not spaces.masked:
-        return lambda obs, mask: np.asarray(obs).ravel()  # the hot path: whoever stores the row makes it float32
+        return lambda obs, mask: np.asarray(obs).ravel()  # whoever stores the row makes it float32
     numbers = [(part, _reader(part)) for part in spaces.parts if part.kind != "image"]
     images = [part for part in spaces.parts if part.kind == "image"]
     everything = np.ones(spaces.mask_size, bool)
@@ -60,6 +60,11 @@ def entry(obs: Any, part: Part) -> Any:
     for key in part.path:
         obs = obs[key]
     return obs
+
+
+def live_rows(row_size: int, row_dtype: str, count: int = 1) -> np.ndarray:
+    """Rows to act on: numbers as precise as environments give them.  [count, row]"""
+    return np.zeros((count, row_size), row_dtype if row_dtype == "uint8" else float)
 
 
 def numbers_in(rows: np.ndarray, obs_size: int) -> np.ndarray:

@@ -108,16 +108,15 @@ class Solo:
         self.name = type(self.env).__name__
         self.row = np.zeros(self.spaces.row_size, self.spaces.row_dtype)  # what was seen last
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int) -> None:
         """Start an episode."""
         self.row = self.world.reset(dict.fromkeys(range(self.world.count), seed))[0]
-        return self.row
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
+    def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
         """One step; an ending is that of the whole episode."""
         moved = self.world.step(np.stack([action] * self.world.count))
         over, terminated, self.row = bool(moved.over[0]), bool(moved.terminated[0]), moved.rows[0]
-        return self.row, float(moved.reward[0]), over and terminated, over and not terminated
+        return float(moved.reward[0]), over and terminated, over and not terminated
 
     def close(self) -> None:
         """Close the world."""

@@ -83,18 +83,16 @@ def replay(setup: Setup, world: Environment, batch: Segment, first: int, rows: n
     """Live through a batch again from its seeds and actions, and keep the simulator's state at the given rows."""
     actions, ended = np.asarray(batch.action)[:, 0], np.asarray(batch.ended)[:, 0]
     raw, wanted = np.asarray(batch.obs)[:, 0], set(rows.tolist())
-    kept, obs, episode = [], None, first
+    kept, episode = [], first
     for row in range(max(wanted) + 1):
-        if obs is None:
-            obs = world.reset(seed_for(setup.seed, Purpose.EPISODE, 0, episode))
+        if row == 0 or ended[row - 1]:
+            world.reset(seed_for(setup.seed, Purpose.EPISODE, 0, episode))
             episode += 1
-        if obs.astype(np.float32).tobytes() != raw[row].tobytes():
+        if world.row.astype(np.float32).tobytes() != raw[row].tobytes():
             raise RuntimeError(f"the replay of a batch left its path at row {row}")
         if row in wanted:
-            kept.append(Restart(row, simulator_state(world), obs))
-        obs = world.step(actions[row])[0]
-        if ended[row]:
-            obs = None
+            kept.append(Restart(row, simulator_state(world), world.row.copy()))
+        world.step(actions[row])
     return kept
 
 
@@ -115,6 +113,7 @@ def put_back(world: Environment, restart: Restart) -> None:
     inner: Any = world.env.unwrapped
     world.reset(0)
     mujoco.mj_setState(inner.model, inner.data, restart.simulator, mujoco.mjtState.mjSTATE_INTEGRATION)
+    world.row[:] = restart.obs
 
 
 def monte_carlo(
@@ -134,19 +133,15 @@ def monte_carlo(
         for j in range(rollouts):
             put_back(world, restart)
             noise = noise_for(rng, HORIZON, setup.spaces.action_size, setup.spaces.discrete)
-            returns[i, j] = discounted_return(
-                world, actor, restart.obs, noise, setup.common.gamma, float(scale.reward_factor)
-            )
+            returns[i, j] = discounted_return(world, actor, noise, setup.common.gamma, float(scale.reward_factor))
     return returns
 
 
-def discounted_return(
-    world: Environment, actor: Actor, obs: np.ndarray, noise: np.ndarray, gamma: float, reward_factor: float
-) -> float:
+def discounted_return(world: Environment, actor: Actor, noise: np.ndarray, gamma: float, reward_factor: float) -> float:
     """The discounted sum of normalised, clipped rewards until the episode terminates or the noise runs out."""
     total, discount = 0.0, 1.0
     for z in noise:
-        obs, reward, terminated, _ = world.step(actor(obs, z)[0])
+        reward, terminated, _ = world.step(actor(world.row, z)[0])
         total += discount * min(max(reward * reward_factor, -REWARD_CLIP), REWARD_CLIP)
         discount *= gamma
         if terminated:

@@ -43,7 +43,7 @@ def random_score(env_id: str) -> float:
         total, ended = 0.0, False
         while not ended:
             action = np.asarray(rng.integers(player.spaces.action_size))
-            _, reward, terminated, truncated = player.step(action)
+            reward, terminated, truncated = player.step(action)
             total, ended = total + reward, terminated or truncated
         returns.append(total)
     player.close()
