@@ -48,8 +48,8 @@ class Environment:
             raise self._raised(error) from error
         if not _held(self._numbers):
             raise NotFinite(
-                f"{self._where()} gave an observation that is not finite ({self._numbers}); mend the environment, or leave "
-                "such episodes out with --on-nan truncate",
+                f"{self._where()} gave an observation that is not finite ({self._numbers}); mend the environment, or "
+                "leave such episodes out with --on-nan truncate",
                 self._details(obs=self._numbers) | {"field": "observation"},
             )
 
