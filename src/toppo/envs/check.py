@@ -1,13 +1,12 @@
 """Before training: does the environment keep its word?  What is wrong is said in one sentence, with the way out."""
 
-from math import isfinite
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from toppo.envs.actions import action_to_env, mask_reader
-from toppo.envs.rows import entry
+from toppo.envs.rows import entry, held
 from toppo.envs.spaces import Env, Part, Spaces, describe
 from toppo.errors import EnvironmentFault, in_one_line
 
@@ -79,8 +78,8 @@ def step_and_check(env: Env, action: Any) -> tuple[Any, float, bool, dict[str, A
     number = isinstance(reward, int | float | np.number) or (isinstance(reward, np.ndarray) and reward.shape == ())
     if not number or isinstance(reward, bool | np.complexfloating):
         raise EnvironmentFault(f"step() returned {_kind(reward)} as reward, but a reward must be one number")
-    if not isfinite(float(reward)):
-        raise EnvironmentFault(f"step() returned the reward {reward}, but rewards must be finite")
+    if not held(reward):
+        raise EnvironmentFault(f"step() returned the reward {reward}, but rewards must be finite in float32")
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(flag, bool | np.bool_):
             raise EnvironmentFault(f"step() returned {_kind(flag)} as {name}, but it must be True or False")
@@ -105,8 +104,9 @@ def _examine_part(value: np.ndarray, part: Part, space: Any, name: str, notes: l
         raise EnvironmentFault(f"{name} is of type {value.dtype}, but must be numbers")
     if value.shape != part.shape:
         raise EnvironmentFault(f"{name} has shape {value.shape}, but its space has {part.shape}")
-    if not np.isfinite(value).all():
-        raise EnvironmentFault(f"{name} is not finite ({value})")
+    if not held(value):
+        why = "more than a float32 can hold" if np.isfinite(value).all() else "not finite"
+        raise EnvironmentFault(f"{name} is {why} ({value})")
     if part.kind != "numbers" and value.dtype.kind == "f":
         raise EnvironmentFault(f"{name} is of type {value.dtype}, but its space has {space.dtype}: convert it")
     if part.kind == "choices":

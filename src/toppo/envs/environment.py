@@ -10,11 +10,10 @@ import numpy as np
 from toppo.envs.actions import action_to_env, mask_reader
 from toppo.envs.make import EnvSource, make, name_of, strip
 from toppo.envs.mujoco import thin_step
-from toppo.envs.rows import live_rows, numbers_in, observer
+from toppo.envs.rows import LARGEST, held, live_rows, numbers_in, observer
 from toppo.envs.spaces import Env, describe
 from toppo.errors import EnvironmentFault, NotFinite, in_one_line
 
-LARGEST = float(np.finfo(np.float32).max)  # what the learner can hold
 LARGEST_SQUARE = LARGEST**2
 
 
@@ -46,7 +45,7 @@ class Environment:
             self.row[:] = self._observe(obs, self._mask(info, False))
         except Exception as error:
             raise self._raised(error) from error
-        if not _held(self._numbers):
+        if not held(self._numbers):
             raise NotFinite(
                 f"{self._where()} gave an observation that is not finite ({self._numbers}); mend the environment, or "
                 "leave such episodes out with --on-nan truncate",
@@ -78,7 +77,7 @@ class Environment:
 
     def _refuse(self, obs: np.ndarray, reward: float, action: Any) -> None:
         for a, field, value in (("a", "reward", np.asarray(reward)), ("an", "observation", obs)):
-            if not _held(value):
+            if not held(value):
                 raise NotFinite(
                     f"{self._where()} gave {a} {field} that is not finite ({value}) after action {action}; mend the "
                     "environment, or end the episode there with --on-nan truncate",
@@ -102,11 +101,6 @@ def describe_call(name: str, seed: int, step: int) -> str:
     """Which call of an environment it was; step 0 is the reset."""
     call = f"step {step} of the episode with seed {seed}" if step else f"reset(seed={seed})"
     return f"{name}: {call}"
-
-
-def _held(values: np.ndarray) -> bool:
-    """Can a float32 hold every value?"""
-    return bool((np.abs(values) <= LARGEST).all())
 
 
 def label_of(source: EnvSource, index: int) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from toppo.envs.spaces import Part, Spaces
 
+LARGEST = float(np.finfo(np.float32).max)  # what the learner can hold
 Observer = Callable[[Any, np.ndarray | None], np.ndarray]
 
 
@@ -72,6 +73,11 @@ def numbers_in(rows: np.ndarray, obs_size: int) -> np.ndarray:
     if rows.dtype != np.uint8:
         return rows if rows.shape[-1] == obs_size else rows[..., :obs_size]
     return np.ascontiguousarray(rows[..., : 4 * obs_size]).view(np.float32)
+
+
+def held(values: Any) -> bool:
+    """Can a float32 hold every value?"""
+    return bool((np.abs(np.asarray(values, np.float64)) <= LARGEST).all())
 
 
 def _reader(part: Part) -> Callable[[Any], np.ndarray]:

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 
 from toppo.envs.actions import action_to_env, flat_mask, why_not_a_mask
-from toppo.envs.rows import numbers_in, observer, row_of
+from toppo.envs.rows import held, numbers_in, observer, row_of
 from toppo.envs.spaces import Spaces, describe_spaces
 from toppo.errors import EnvironmentFault, ToppoError
 
@@ -76,8 +76,9 @@ class VectorWorld:
         given = np.stack([np.asarray(self._to_env(action)) for action in actions])
         obs, reward, terminated, truncated, info = self.env.step(given)
         over = np.asarray(terminated) | np.asarray(truncated)
-        if not np.isfinite(reward).all():
-            raise EnvironmentFault(f"environment {int(np.argmin(np.isfinite(reward)))} gave the reward {reward}")
+        if not held(reward):
+            bad = next(i for i, value in enumerate(reward) if not held(value))
+            raise EnvironmentFault(f"environment {bad} gave the reward {reward[bad]}, which must be finite in float32")
         for i in range(self.count):
             if over[i] and self._ends_at_once:
                 self._last[i] = self._observe(info["final_obs"][i], None)
@@ -94,7 +95,7 @@ class VectorWorld:
         if mask is not None and (fault := why_not_a_mask(mask, self.spaces)):
             raise EnvironmentFault(f"environment {i}: its mask after a {where} cannot be used: {fault}")
         row = self._observe(row_of(obs, i), mask)
-        if not np.isfinite(numbers_in(row, self.spaces.obs_size)).all():
+        if not held(numbers_in(row, self.spaces.obs_size)):
             raise EnvironmentFault(f"environment {i}: a {where} gave an observation that is not finite: {row}")
         return row
 
