@@ -22,6 +22,9 @@ from toppo.optimise import adam_epochs, adapt_penalty, always, clip_fractions, c
 from toppo.types import Common, Draw, Improved, Memory, Problem, Sample, require, require_least, setting
 
 
+SIZES = (0, 1, *(size for power in range(1, 30) for size in (2**power, 3 * 2 ** (power - 1))))  # 2, 3, 4, 6, 8, 12 ..
+
+
 @dataclass(frozen=True)
 class DISCConfig:
     """Settings of DISC."""
@@ -48,9 +51,9 @@ def check(config: DISCConfig, common: Common, discrete: bool) -> None:
 
 
 def draw(config: DISCConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
-    """The newest batch, those old ones that pi_k is near, and padding up to 1 + (0, 1, 2, 4, ..) batches."""
+    """The newest batch, those old ones that pi_k is near, and padding, so that few sizes have to be compiled."""
     near = [batch for batch, gap in zip(memory[:-1], gaps[:-1], strict=True) if gap <= config.eps_b]
-    padding = (1 << (len(near) - 1).bit_length() if near else 0) - len(near)
+    padding = next(size for size in SIZES if size >= len(near)) - len(near)
     segments = (memory[-1], *reversed(near), *memory[-1:] * padding)
     return Draw(segments, (1.0,) * (1 + len(near)) + (0.0,) * padding, config.clip_eps)
 
