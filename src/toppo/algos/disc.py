@@ -21,7 +21,6 @@ from toppo.maths.surrogates import per_dimension_weight
 from toppo.optimise import adam_epochs, adapt_penalty, always, clip_fractions, clipped_least_squares, measure
 from toppo.types import Common, Draw, Improved, Memory, Problem, Sample, require, require_least, setting
 
-
 SIZES = (0, 1, *(size for power in range(1, 30) for size in (2**power, 3 * 2 ** (power - 1))))  # 2, 3, 4, 6, 8, 12 ..
 
 
