@@ -30,6 +30,7 @@ test: $(READY)
 
 slow: $(READY)
 	$(BIN)/pytest -m slow -rs
+	$(BIN)/python -m benchmarks.reliability
 
 bench: $(READY)
 	$(BIN)/python benchmarks/throughput.py

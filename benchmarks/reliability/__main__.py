@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reliability import faults, files, kills, memory
-
-OUT = Path("docs/results/reliability")
+from benchmarks.reliability import calls, faults, files, fuzz, kills, memory
 
 
 def parts(given: argparse.Namespace, folder: Path) -> dict[str, Iterable[dict[str, Any]]]:
     """Every part of the campaign by name; nothing happens before it is iterated."""
     return {
         "flips": (files.flips(folder, n) for n in [given.flips]),
+        "fuzz": (fuzz.readers(folder, n) for n in [given.fuzz]),
         "truncations": (files.truncations(folder) for _ in [0]),
         "races": (faults.races(folder, n) for n in [given.races]),
         "environments": faults.environments(folder),
         "crafted": files.crafted(folder),
+        "calls": calls.calls(folder, given.out),
         "signals": faults.signals(folder),
         "disks": faults.disks(folder),
-        "kills": kills.campaign(given.kills, folder / "kills"),
+        "kills": kills.campaign(given.kills, folder / "kills", given.out / "kills.json"),
         "memory": (memory.long_run(n, folder) for n in [given.steps]),
     }
 
@@ -32,22 +32,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Faults, bad input and hostile files, on purpose and in numbers.")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--flips", type=int, default=1000)
+    parser.add_argument("--fuzz", type=int, default=2000, help="files that are spoiled at random")
     parser.add_argument("--races", type=int, default=50)
     parser.add_argument("--steps", type=int, default=2_000_000, help="of the run whose memory is watched")
     parser.add_argument("--only", nargs="*", help="parts to run (default: all)")
+    parser.add_argument("--out", type=Path, default=Path("docs/results/reliability"))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         for name, results in parts(given, Path(scratch)).items():
             if given.only and name not in given.only:
                 continue
-            OUT.mkdir(parents=True, exist_ok=True)
+            given.out.mkdir(parents=True, exist_ok=True)
             rows = []
             for row in results:
                 rows.append(row)
-                (OUT / f"{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
+                (given.out / f"{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
                 print(name, {k: v for k, v in row.items() if k != "rows"}, flush=True)
             if name == "memory":
-                memory.draw(rows[0], OUT / "memory.png")
+                memory.draw(rows[0], given.out / "memory.png")
 
 
 if __name__ == "__main__":

@@ -137,25 +137,29 @@ def collect(workers: int, tolerance: Tolerance) -> tuple[list[bytes], list[Any]]
 
 def environments(folder: Path) -> Iterator[dict[str, Any]]:
     """Faults of the moment leave no trace; lasting faults end in the same data, whatever their kind."""
-    patient = Tolerance("truncate", env_timeout=3.0, env_restarts=100)
-    os.environ["MARK"], os.environ["FAULT"] = "", "nothing"
+    patient, when = Tolerance("truncate", env_timeout=3.0, env_restarts=100), folder / "when"
+    os.environ["MARK"], os.environ["WHEN"], os.environ["FAULT"] = "", str(when), "nothing"
     healthy = collect(0, patient)[0]
-    os.environ["FAULT"] = "nan"
-    cut = collect(0, patient)[0]
-    for how in ("raise", "hang", "SIGSEGV", "SIGKILL", "SIGABRT", "nan"):
-        os.environ["FAULT"], mark = how, folder / f"mark-{how}"
-        os.environ["MARK"] = ""
-        began = time.monotonic()
+    cut = {}
+    for where, how in (("", "reward:nan"), ("reset:", "reset:nan")):
+        os.environ["FAULT"] = how
+        cut[where] = collect(0, patient)[0]
+        assert all(np.isfinite(np.frombuffer(x)).all() for x in cut[where][3::6])
+    kinds = ["raise", "hang", "SIGSEGV", "SIGKILL", "SIGABRT", "reward:nan", "observation:inf", "final:nan"]
+    for how in (*kinds, "reset:raise", "reset:hang", "reset:SIGSEGV", "reset:nan"):
+        os.environ["FAULT"], os.environ["MARK"] = how, ""
         try:
             collect(1, Tolerance(env_timeout=3.0))
             sentence = "nothing"
         except EnvironmentFault as fault:
             sentence = str(fault)
-        seconds = time.monotonic() - began
-        named = "failing (environment " in sentence and "step 3 of the episode with seed " in sentence
-        lasting = collect(1, patient)[0] == cut
-        os.environ["MARK"] = str(mark)
-        momentary = how == "nan" or collect(1, patient)[0] == healthy
+        seconds = time.monotonic() - float(when.read_text())
+        where = "reset:" if how.startswith("reset:") else ""
+        call = "reset(seed=" if where else "step 3 of the episode with seed "
+        named = sentence.startswith("failing (environment ") and call in sentence
+        lasting = collect(1, patient)[0] == cut[where]
+        os.environ["MARK"] = str(folder / f"mark-{how.replace(':', '-')}")
+        value = how.split(":")[-1] in ("nan", "inf")  # given again and again, so there is no moment
+        momentary = value or collect(1, patient)[0] == healthy
         ok = named and lasting and momentary
-        yield {"environment": how, "named": named, "seconds with start": round(seconds, 1), "ok": ok}
-    assert np.isfinite(np.frombuffer(b"".join(cut[3::6]))).all()
+        yield {"environment": how, "named": named, "seconds from fault to sentence": round(seconds, 2), "ok": ok}

@@ -22,6 +22,7 @@ COMMANDS = (
     ["resume", "--no-tensorboard", "--workers", 0],
     ["evaluate", "--episodes", 1],
     ["plot", "--out", Path(tempfile.gettempdir()) / "hostile.png"],
+    ["report", "--out", Path(tempfile.gettempdir()) / "hostile.html"],
 )
 NOT_READ_BY_RESUME = ("spaces of 10^18 numbers",)
 CODES = {64, 65, 66, 73, 74}
@@ -215,7 +216,7 @@ def hostile(canary: Path, victim: Path) -> dict[str, Callable[[Path], None]]:
 
 
 def crafted(folder: Path) -> Iterator[dict[str, Any]]:
-    """Every crafted directory with `resume`, `evaluate` and `plot`: exit codes, time, memory, and what was touched."""
+    """Every crafted directory with every command: exit codes, time, memory, and what was touched."""
     canary, victim, log = folder / "canary", folder / "victim", folder / "log"
     original = example(folder)
     usual = {}

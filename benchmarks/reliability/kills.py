@@ -1,5 +1,6 @@
 """Rows 1 and 2: runs that are killed again and again, also while they resume, end in the bytes of a run left alone."""
 
+import json
 import random
 import shutil
 import signal
@@ -12,17 +13,21 @@ from benchmarks.reliability.processes import Child, command, content, lines
 from toppo.algos import REGISTRY
 
 SMALL = ["--hidden", 16, "--epochs", 2, "--minibatches", 4, "--no-tensorboard"]
+# Every algorithm in every kind of environment that it can serve; Atari, whose runs are slow to start, with two.
 KINDS = {
     "Box (Pendulum-v1)": ["Pendulum-v1", "--n", 120, "--noop-steps", 120, "--steps", 4800],
     "Discrete (CartPole-v1)": ["CartPole-v1", "--n", 96, "--noop-steps", 96, "--steps", 3840],
     "MuJoCo (Reacher-v5)": ["Reacher-v5", "--n", 100, "--noop-steps", 100, "--steps", 4000],
+    "Atari (Pong)": ["PongNoFrameskip-v4", "--n", 64, "--envs", 2, "--steps", 2560],
 }
+KILLS = 10  # in a chain
 HOW = ["--checkpoint-every", 200]  # every second iteration: many kills fall into a save
 
 
 def chains() -> list[tuple[str, str]]:
-    """Every algorithm on every kind of environment that it can serve."""
-    return [(algo, kind) for kind in KINDS for algo in REGISTRY if not (algo == "disc" and "Discrete" in kind)]
+    """Algorithm and kind of environment of every chain."""
+    pairs = [(algo, kind) for kind in KINDS for algo in REGISTRY if not (algo == "disc" and "Discrete" in kind)]
+    return [(algo, kind) for algo, kind in pairs if "Atari" not in kind or algo in ("ppo", "toppo")]
 
 
 def chain(algo: str, kind: str, kills: int, folder: Path, seed: int) -> dict[str, Any]:
@@ -63,11 +68,12 @@ def _await(child: Child, metrics: Path, target: int, pause: float) -> None:
     time.sleep(pause)
 
 
-def campaign(kills: int, folder: Path) -> Iterator[dict[str, Any]]:
-    """All chains, ``kills`` in all."""
-    everyone = chains()
-    random.Random(0).shuffle(everyone)  # so that a campaign that is cut short has seen some of everything
-    for number, (algo, kind) in enumerate(everyone):
-        share = kills // len(everyone) + (number < kills % len(everyone))
-        yield chain(algo, kind, share, folder / f"{number}", number)
+def campaign(kills: int, folder: Path, report: Path) -> Iterator[dict[str, Any]]:
+    """Chains of ten kills, at least ``kills`` in all; those that stand in the report already are not done again."""
+    done = json.loads(report.read_text()) if report.is_file() else []
+    yield from done
+    left = [c for c in chains() if c not in {(row["algo"], row["kind"]) for row in done}]
+    random.Random(0).shuffle(left)  # so that a campaign that is cut short has seen some of everything
+    for number, (algo, kind) in enumerate(left[: max(0, -(-kills // KILLS) - len(done))]):
+        yield chain(algo, kind, KILLS, folder / f"{number}", number)
         shutil.rmtree(folder / f"{number}")

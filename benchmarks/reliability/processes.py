@@ -32,7 +32,7 @@ class Child:
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            os.setsid()
+            os.setpgrp()
             fd = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
             os.dup2(fd, 1)
             os.dup2(fd, 2)

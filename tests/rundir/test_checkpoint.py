@@ -226,6 +226,16 @@ def test_a_manifest_that_is_no_manifest_is_refused(tmp_path):
         read_checkpoint(tmp_path / "c")
 
 
+def test_a_checkpoint_elsewhere_is_not_read(tmp_path):
+    add_checkpoint(tmp_path / "theirs", 1, {"a": np.zeros(2)}, {})
+    (tmp_path / "whole").symlink_to(tmp_path / "theirs")
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / f"{1:012d}").symlink_to(tmp_path / "theirs" / f"{1:012d}")
+    for name in ("whole", "part"):
+        with pytest.raises(CheckpointError, match="is a link, and leads out of the run"):
+            newest_checkpoint(tmp_path / name)
+
+
 def test_a_link_out_of_the_directory_is_not_followed(tmp_path):
     craft(tmp_path / "c")
     secret = tmp_path / "secret"

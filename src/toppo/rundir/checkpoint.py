@@ -118,6 +118,9 @@ def newest_checkpoint(folder: Path, check: Check = lambda facts, declared: None)
     damaged: list[str] = []
     for name in names[:2]:
         try:
+            for path in (folder, folder / name):
+                if path.is_symlink():
+                    raise CheckpointError(f"{path} is a link, and leads out of the run")
             return read_checkpoint(folder / name, check), damaged
         except ToppoError as error:
             damaged.append(str(error))
