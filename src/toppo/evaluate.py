@@ -9,7 +9,7 @@ from toppo.collect.act import Actor, noise_for
 from toppo.collect.worker import mlp_acting
 from toppo.envs import Player, Spaces
 from toppo.errors import BAD_DATA, ToppoError
-from toppo.maths.moments import standard_deviation
+from toppo.maths.moments import shift_and_factor
 from toppo.nets import acting_weights
 from toppo.setup import Setup, acting, plan
 from toppo.streams import Purpose, seed_for, stream
@@ -35,11 +35,10 @@ class Policy(NamedTuple):
 
 def policy_of(state: State, setup: Setup) -> Policy:
     """The policy of a training state with its normaliser frozen."""
-    moments, spaces = state.obs_moments, setup.spaces
-    shift, factor = moments.mean.astype(np.float32), (1.0 / standard_deviation(moments)).astype(np.float32)
+    scale, spaces = shift_and_factor(state.obs_moments), setup.spaces
     weights = acting_weights(state.learner.params.policy, spaces.action_size)
     way = acting(setup) or mlp_acting(plan(setup))
-    return Policy(lambda rows: way(shift, factor, weights, rows), spaces)
+    return Policy(lambda rows: way(*scale, weights, rows), spaces)
 
 
 def play(

@@ -17,7 +17,7 @@ from toppo.collect.pool import Pool
 from toppo.collect.worker import Buffers
 from toppo.envs.rows import numbers_in
 from toppo.errors import LearnerFault
-from toppo.maths.moments import Moments, merge, no_data, standard_deviation
+from toppo.maths.moments import Moments, merge, no_data, shift_and_factor
 from toppo.metrics import Episode, Metrics
 from toppo.nets import acting_weights
 from toppo.setup import Setup, network
@@ -68,8 +68,8 @@ class _Loop:
 
     def start(self, state: State) -> None:
         """Hand the policy and the normaliser to the workers and let them collect."""
-        buffers, scale = self.pool.buffers, _scale(state)
-        buffers.shift[:], buffers.factor[:] = scale.obs_shift, scale.obs_factor
+        buffers = self.pool.buffers
+        buffers.shift[:], buffers.factor[:] = shift_and_factor(state.obs_moments)
         weights = acting_weights(state.learner.params.policy, self.setup.spaces.action_size)
         for target, weight in zip(buffers.weights, weights, strict=True):
             if not np.isfinite(weight).all():
@@ -201,12 +201,8 @@ class _Loop:
 
 def _scale(state: State) -> Scale:
     """The normaliser as it stands."""
-    moments, returns = state.obs_moments, state.return_moments
-    return Scale(
-        jnp.asarray(moments.mean, jnp.float32),
-        jnp.asarray(1.0 / standard_deviation(moments), jnp.float32),
-        jnp.asarray(1.0 / standard_deviation(returns), jnp.float32),
-    )
+    _, reward_factor = shift_and_factor(state.return_moments)
+    return Scale(*(jnp.asarray(x) for x in (*shift_and_factor(state.obs_moments), reward_factor)))
 
 
 class _Stopwatch:
