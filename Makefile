@@ -33,7 +33,10 @@ slow: $(READY)
 	$(BIN)/python -m benchmarks.reliability
 
 bench: $(READY)
-	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/throughput.py --tasks HalfCheetah-v5 Hopper-v5 Humanoid-v5
+	$(BIN)/python benchmarks/throughput_atari.py
+	$(BIN)/python benchmarks/profile_iteration.py
+	$(BIN)/python benchmarks/growth.py
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""Environment steps per second, updates included, against the bare simulator and against peers, in one run.
+"""Environment steps per second, updates included, against peers and against what limits them all, in one run.
 
     python benchmarks/throughput.py [--tasks HalfCheetah-v5 Hopper-v5 Humanoid-v5] [--repeats 3] [--peers sb3 sbx ...]
 
@@ -24,6 +24,7 @@ PEERS = {
     "sb3": ("Stable-Baselines3", "stable_baselines.py", ["stable-baselines3==2.9.2", "sb3-contrib==2.9.2"]),
     "sbx": ("SBX", "stable_baselines.py", ["sbx-rl==0.28.0"]),
     "tianshou": ("Tianshou", "tianshou_ppo.py", ["tianshou==2.0.1"]),
+    "torchrl": ("TorchRL", "torchrl_ppo.py", ["torchrl==0.14.1"]),
 }
 OURS = {
     "toppo PPO, 1 env": ["toppo", "ppo", "1", "1"],
@@ -32,12 +33,16 @@ OURS = {
     "toppo PPO, 32 envs, 2 workers": ["toppo", "ppo", "32", "2"],
     "toppo ToPPO, 2 envs, 2 workers": ["toppo", "toppo", "2", "2"],
 }
-SIMULATORS = {"MuJoCo alone, one core": ["simulator", "0"], "Gymnasium unwrapped, one core": ["simulator", "1"]}
+LIMITS = {
+    "MuJoCo alone, one core": ["simulator", "0"],
+    "Gymnasium unwrapped, one core": ["simulator", "1"],
+    "the update's matrix products alone": ["products"],
+}
 
 
 def rows(peers: list[str]) -> dict[str, list[str]]:
     """What is measured, by name."""
-    table = dict(SIMULATORS)
+    table = dict(LIMITS)
     for peer in peers:
         title = PEERS[peer][0]
         for envs in ("1", "16", "64"):
@@ -70,6 +75,38 @@ def simulator(env_id: str, unwrapped: bool, steps: int = 20_000) -> float:
                 mujoco.mj_step(env.model, env.data, nstep=env.frame_skip)
         seconds += time.perf_counter() - began
     return steps / seconds
+
+
+def products(env_id: str, updates: int = 20) -> float:
+    """Steps per second if nothing but the matrix products of policy's and critic's minibatches took time."""
+    import gymnasium as gym
+    import jax
+    import jax.numpy as jnp
+
+    env = gym.make(env_id)
+    seen, acted = env.observation_space.shape[0], env.action_space.shape[0]
+
+    def forward_and_back(weights, x):
+        activations = [x]
+        for w in weights:
+            activations.append(activations[-1] @ w)
+        back, moved = activations.pop(), []
+        for w, x in zip(weights[::-1], activations[::-1], strict=True):
+            moved.append(w - 1e-6 * (x.T @ back))  # so that no product can be left out
+            back = back @ w.T
+        return moved[::-1], ()
+
+    @jax.jit
+    def update(networks, batches):
+        return [jax.lax.scan(forward_and_back, weights, batches)[0] for weights in networks]
+
+    networks = [[jnp.full(shape, 0.01) for shape in ((seen, 64), (64, 64), (64, last))] for last in (acted, 1)]
+    batches = jnp.ones((320, 64, seen))
+    jax.block_until_ready(update(networks, batches))
+    began = time.perf_counter()
+    for _ in range(updates):
+        jax.block_until_ready(update(networks, batches))
+    return updates * 2048 / (time.perf_counter() - began)
 
 
 def toppo(env_id: str, algo: str, workers: int, batches: int = 24, **settings) -> float:
@@ -142,7 +179,7 @@ def fastest(results: dict[str, list[float]], names: list[str]) -> str:
 
 def report(task: str, results: dict[str, list[float]]) -> list[str]:
     """A Markdown table of one task, and the ratios that matter."""
-    peers = [name for name in results if name not in OURS and name not in SIMULATORS and "no norm" not in name]
+    peers = [name for name in results if name not in OURS and name not in LIMITS and "no norm" not in name]
     single = fastest(results, [name for name in peers if name.endswith(", 1 env")])
     best, physics = fastest(results, peers), results["MuJoCo alone, one core"]
     lines = [f"## {task}", "", "| | steps/s, median | range | part of the bare simulator |", "|---|---:|---:|---:|"]
@@ -177,7 +214,7 @@ def write(record: dict) -> None:
     for axis, (task, results) in zip(axes[0], tasks.items(), strict=True):
         names = list(results)[::-1]
         middles = [statistics.median(results[name]) for name in names]
-        colours = ["#1f6fb4" if name in OURS else "#8a8a8a" if name in SIMULATORS else "#d98032" for name in names]
+        colours = ["#1f6fb4" if name in OURS else "#8a8a8a" if name in LIMITS else "#d98032" for name in names]
         axis.barh(names, middles, color=colours)
         for i, middle in enumerate(middles):
             axis.text(middle, i, f" {middle:,.0f}", va="center", fontsize=7)
@@ -195,6 +232,8 @@ def main() -> None:
         env_id, kind, *rest = sys.argv[2:]
         if kind == "simulator":
             one = simulator(env_id, rest[0] == "1")
+        elif kind == "products":
+            one = products(env_id)
         else:
             algo, envs, workers = rest[0], int(rest[1]), int(rest[2])
             one = toppo(env_id, algo, workers, envs=envs, reset_each_batch=envs == 1)

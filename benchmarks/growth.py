@@ -1,0 +1,105 @@
+"""How the cost of a step grows with environments, batch size, N, width of the networks and size of the observation.
+
+    python benchmarks/growth.py
+
+The environment does nothing, so that all the time is this package's; one process, ToPPO.  Every point is the median of
+the iterations after the first ones, and the whole is measured twice, in turn.  The table and the figure go to
+docs/results/growth.
+"""
+
+import json
+import statistics
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+
+from toppo.collect.pool import open_pool
+from toppo.device import prepare
+from toppo.presets import spec_for
+from toppo.report.figures import panels, save
+from toppo.runs import setup_for
+from toppo.setup import initial_state, plan
+from toppo.train import train
+
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "growth"
+COMPILING, COUNTED = 8, 12  # iterations; memory must be full before one counts
+AXES = {
+    "environments": ("envs", (1, 2, 4, 8, 16, 32, 64)),
+    "steps in a batch": ("n", (512, 1024, 2048, 4096, 8192, 16384)),
+    "N, batches held": ("n_policies", (1, 2, 4, 8, 16, 32)),
+    "width of two hidden layers": ("width", (16, 32, 64, 128, 256, 512)),
+    "numbers in an observation": ("obs", (4, 16, 64, 256, 1024)),
+}
+
+
+class Still(gym.Env):
+    """Nothing happens, and an episode lasts 1000 steps."""
+
+    action_space = gym.spaces.Box(-1.0, 1.0, (6,), np.float32)
+
+    def __init__(self, size: int) -> None:
+        """Show ``size`` numbers."""
+        self.observation_space = gym.spaces.Box(-1.0, 1.0, (size,), np.float64)
+        self.obs, self.t = np.zeros(size), 0
+
+    def reset(self, *, seed=None, options=None):
+        """Begin again."""
+        super().reset(seed=seed)
+        self.t = 0
+        return self.obs, {}
+
+    def step(self, action):
+        """Let time pass."""
+        self.t += 1
+        return self.obs, 0.0, False, self.t >= 1000, {}
+
+
+def microseconds(envs: int = 8, n: int = 2048, n_policies: int = 5, width: int = 64, obs: int = 17) -> float:
+    """Cost of a step, updates included; all epochs are run, and no batch is deleted before its time."""
+    name = f"Still{obs}-v0"
+    if name not in gym.registry:
+        gym.register(name, entry_point=lambda: Still(obs))
+    settings = {"envs": envs, "n": n, "n_policies": n_policies, "hidden": (width, width)}
+    free = {"early_stop": False, "alpha": 1e9, "noop_steps": 0, "reset_each_batch": False}
+    spec = spec_for(name, "toppo", 10**9, 0, **settings, **free)
+    setup = setup_for(spec, name)
+    pool, moments = open_pool(plan(setup), name, 0), []
+    skipped = max(COMPILING, n_policies + 3)
+    for i, _ in enumerate(train(setup, initial_state(setup), pool)):
+        moments.append(time.perf_counter())
+        if i == skipped + COUNTED:
+            break
+    pool.close()
+    seconds = [b - a for a, b in zip(moments[skipped:-1], moments[skipped + 1 :], strict=True)]
+    return statistics.median(seconds) / n * 1e6
+
+
+def main() -> None:
+    """Measure, write the table and draw."""
+    prepare()
+    found: dict[str, dict[int, list[float]]] = {axis: {v: [] for v in values} for axis, (_, values) in AXES.items()}
+    for repeat in range(2):
+        for axis, (setting, values) in AXES.items():
+            for value in values:
+                found[axis][value].append(microseconds(**{setting: value}))
+                print(f"{repeat + 1}/2 {axis:<28} {value:>6} {found[axis][value][-1]:>9.1f} us per step", flush=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "results.json").write_text(json.dumps(found, indent=1) + "\n")
+    text = ["# Growth", "", "    python benchmarks/growth.py", "", "Microseconds per step, updates included."]
+    sheet, axes = panels(len(AXES))
+    for axis, (name, points) in zip(axes, found.items(), strict=True):
+        middles = [statistics.median(values) for values in points.values()]
+        axis.loglog(list(points), middles, "o-", color="#0b7fb0", base=2)
+        axis.set_xlabel(name, fontsize=8)
+        axis.set_ylabel("us per step", fontsize=8)
+        axis.set_ylim(bottom=min(8.0, min(middles)))
+        text += ["", f"| {name} | " + " | ".join(map(str, points)) + " |", "|---|" + "---:|" * len(points)]
+        text.append("| us | " + " | ".join(f"{m:.1f}" for m in middles) + " |")
+    save(sheet, RESULTS / "growth.png")
+    (RESULTS / "README.md").write_text("\n".join([*text, "", "![growth](growth.png)"]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Where the time of one iteration goes.
+
+    python benchmarks/profile_iteration.py [--env HalfCheetah-v5] [--algos ppo toppo] [--iterations 20]
+
+A real run in a directory of its own, one environment in the process that learns, so that nothing hides behind the rest;
+a checkpoint every 50,000 steps, as by default.  The parts of collecting are found by living through batches again: the
+simulator alone with the same actions, then the package's step, then the network alone on the same observations; what
+is left is storing and counting.  Medians.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from toppo.collect.worker import Worker, buffers_in, buffers_size
+from toppo.device import prepare
+from toppo.maths.moments import shift_and_factor
+from toppo.nets import acting_weights
+from toppo.presets import spec_for
+from toppo.runs import Options, Progress, setup_for, start
+from toppo.setup import Setup, plan
+from toppo.types import State
+
+COMPILING = 4  # iterations at the start that do not count
+
+
+def seconds_of(body: Callable[[], object]) -> float:
+    """How long it takes."""
+    began = time.perf_counter()
+    body()
+    return time.perf_counter() - began
+
+
+def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 9) -> dict[str, float]:
+    """Seconds per batch: simulation, Python around it, acting, storing."""
+    p = plan(setup)
+    buffers = buffers_in(p, bytearray(buffers_size(p)))
+    buffers.shift[:], buffers.factor[:] = shift_and_factor(state.obs_moments)
+    for target, weight in zip(buffers.weights, acting_weights(state.learner.params.policy), strict=True):
+        target[:] = weight
+    worker = Worker(p, [0], env_id, buffers)
+    env = worker.envs[0]
+    model, data, frames = env.env.model, env.env.data, env.env.frame_skip
+    actor = worker.acting(buffers.shift, buffers.factor, buffers.weights, 1)
+    noise = np.zeros((1, p.action_size), np.float32)
+
+    def again(step: Callable[[np.ndarray], object]) -> Callable[[], None]:
+        """Take the batch's actions from its first state on; a fall changes what follows, and costs no less."""
+
+        def live() -> None:
+            env.reset(0)
+            for action, ended in zip(buffers.action[:, 0], buffers.ended[:, 0], strict=True):
+                step(action)
+                if ended:
+                    env.reset(0)
+
+        return live
+
+    def simulate(action: np.ndarray) -> None:
+        data.ctrl[:] = action
+        mujoco.mj_step(model, data, frames)
+
+    def act() -> None:
+        for obs in buffers.obs:
+            actor(obs, noise)
+
+    found = []
+    for batch in range(batches):
+        whole = seconds_of(lambda b=batch: worker.collect(b))
+        simulation, stepping, acting = seconds_of(again(simulate)), seconds_of(again(env.step)), seconds_of(act)
+        found.append((simulation, stepping - simulation, acting, whole - stepping - acting))
+    names = ("simulation", "Python around the simulator", "acting", "storing and counting")
+    return {name: statistics.median(values) for name, values in zip(names, zip(*found, strict=True), strict=True)}
+
+
+def profile(env_id: str, algo: str, iterations: int) -> dict[str, float]:
+    """Seconds per iteration of every part."""
+    seen: list[tuple[float, dict[str, float]]] = []
+    spec = spec_for(env_id, algo, 10**9, 0)
+    spec = spec_for(env_id, algo, (iterations + COMPILING) * spec.config.n, 0)
+    with tempfile.TemporaryDirectory() as folder:
+
+        def observe(progress: Progress) -> None:
+            seen.append((time.perf_counter(), progress.iteration.seconds))
+
+        state = start(spec, env_id, Path(folder) / "run", Options(workers=0), observe)
+    laps = [seconds for _, seconds in seen[COMPILING:]]
+    whole = [after - before for (before, _), (after, _) in zip(seen[COMPILING - 1 :], seen[COMPILING:], strict=False)]
+    middle = {name: statistics.median(lap[name] for lap in laps) for name in laps[0]}
+    parts = parts_of_collecting(env_id, setup_for(spec, env_id), state)
+    collected = sum(parts.values())
+    parts = {name: seconds * middle["collect"] / collected for name, seconds in parts.items()}
+    return parts | {
+        "advantages": middle["label"],
+        "update of the policy": middle["update"],
+        "update of the critic, after the policy's": middle["value"],
+        "selection": middle["select"],
+        "handing over the policy": middle["start"],
+        "logs and checkpoints": statistics.fmean(whole) - statistics.fmean(sum(lap.values()) for lap in laps),
+    }
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", default="HalfCheetah-v5")
+    parser.add_argument("--algos", nargs="+", default=["ppo", "toppo"])
+    parser.add_argument("--iterations", type=int, default=60)
+    a = parser.parse_args()
+    prepare()
+    tables = {algo: profile(a.env, algo, a.iterations) for algo in a.algos}
+    print(f"| {a.env}, one core at a time | " + " | ".join(f"{algo}, ms | share" for algo in tables) + " |")
+    print("|---|" + "---:|---:|" * len(tables))
+    for part in next(iter(tables.values())):
+        cells = [f"{t[part] * 1e3:.1f} | {t[part] / sum(t.values()):.0%}" for t in tables.values()]
+        print(f"| {part} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()
