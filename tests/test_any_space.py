@@ -132,13 +132,17 @@ def test_pictures_are_understood(shared):
 
 
 @pytest.mark.slow
-def test_towers_meet():
-    """The answer needs the picture and the number beside it."""
+@pytest.mark.parametrize("blind", [False, True])
+def test_towers_meet(blind):
+    """The answer needs the picture and the number beside it: one alone earns 0.5, their sum 0.75."""
 
     def source():
-        return Glance(8, with_dictionary=True)
+        return Glance(8, with_dictionary=True, blind=blind)
 
-    assert rate(go(small_setup("ppo", source, 60, lr=0.003), source)) > 0.9
+    settings = {"lr": 0.002, "anneal_lr": True, "normalise_reward": False, "hidden": (32,)}
+    rewards = [t.metrics["rollout/ep_rew_mean"] for t in go(small_setup("ppo", source, 40, **settings), source)]
+    best = np.convolve(rewards, np.ones(4) / 4, "valid").max()
+    assert best < 0.7 if blind else best > 0.9
 
 
 def test_what_follows_a_step_is_the_next_step_or_what_was_stored():

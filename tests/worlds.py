@@ -58,11 +58,14 @@ class Anything(gym.Env[Any, Any]):
 
 
 class Glance(gym.Env[Any, Any]):
-    """One step; earns 1 for the action that is lit: a quadrant of a picture, moved on by what the dictionary says."""
+    """One step; earns 1 for the side of the picture that is lit or, if the dictionary says so, for the other one.
 
-    def __init__(self, size: int, with_dictionary: bool = False) -> None:
+    ``blind``: the picture is dark.
+    """
+
+    def __init__(self, size: int, with_dictionary: bool = False, blind: bool = False) -> None:
         image = gs.Box(0, 255, (size, size, 1), np.uint8)
-        self.size, self.dictionary = size, with_dictionary
+        self.size, self.dictionary, self.light = size, with_dictionary, 0 if blind else 255
         self.observation_space = gs.Dict({"image": image, "shift": CHOICE}) if with_dictionary else image
         self.action_space = gs.Discrete(2)
 
@@ -74,7 +77,7 @@ class Glance(gym.Env[Any, Any]):
     def see(self) -> Any:
         image = np.zeros((self.size, self.size, 1), np.uint8)
         half = self.size // 2
-        image[:, half * self.side : half * (self.side + 1)] = 255
+        image[:, half * self.side : half * (self.side + 1)] = self.light
         return {"image": image, "shift": self.shift} if self.dictionary else image
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:

@@ -1,6 +1,8 @@
 """Errors that a user can mend: one sentence each, with the exit code that the command line gives."""
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO_ERROR = 64, 65, 66, 73, 74
@@ -40,3 +42,15 @@ def in_one_line(error: Exception) -> str:
     """An exception of code that is not ours, with the place it came from."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{' '.join(f'{type(error).__name__}: {error}'.split())} ({last.filename}, line {last.lineno})"
+
+
+@contextmanager
+def blaming(where: str) -> Iterator[None]:
+    """What is raised inside, and is no sentence yet, becomes the environment's fault."""
+    try:
+        yield
+    except ToppoError:
+        raise
+    except Exception as error:
+        details = {"traceback": traceback.format_exception(error)}
+        raise EnvironmentFault(f"{where} raised {in_one_line(error)}", details) from error

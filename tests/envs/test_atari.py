@@ -3,15 +3,18 @@ import numpy as np
 import pytest
 
 from toppo.collect.episodes import advance, no_episode
-from toppo.collect.faults import NO_TOLERANCE
+from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
 from toppo.collect.worker import Plan
 from toppo.envs.make import is_registered, kind_of
 from toppo.envs.world import look, open_player
+from toppo.errors import EnvironmentFault
 from toppo.presets import PAPER_GAMES, defaults
 from toppo.scores import human_normalised
 
 pytest.importorskip("ale_py", reason="no ale-py")
+from ale_py.vector_env import AtariVectorEnv
+
 from toppo.envs.atari import AtariGames, is_atari
 
 BREAKOUT = "BreakoutNoFrameskip-v4"
@@ -95,6 +98,36 @@ def test_games_are_brought_back_by_replay():
         assert a.tobytes() == b.tobytes()
     pool.close()
     again.close()
+
+
+def test_an_emulator_that_fails_for_a_moment_leaves_no_trace(monkeypatch):
+    shape = plan(steps=20)
+
+    def batches(tolerance=NO_TOLERANCE):
+        pool, episodes, found = open_pool(shape, BREAKOUT, 0, tolerance, by_noise), (no_episode(shape),) * 3, []
+        for batch in range(3):
+            pool.start(batch, episodes)
+            notices = pool.finish()
+            found.append([x.tobytes() for x in pool.buffers[:7]])
+            episodes, _ = advance(episodes, pool.buffers, False)
+        pool.close()
+        return found, notices
+
+    expected, steps = batches(), AtariVectorEnv.step
+    calls = iter(range(10**6))
+
+    def fail_once(self, actions):
+        if next(calls) == 50:
+            raise RuntimeError("a cartridge came loose")
+        return steps(self, actions)
+
+    monkeypatch.setattr(AtariVectorEnv, "step", fail_once)
+    found, (notice,) = batches(Tolerance(env_restarts=1))
+    assert (found, notice.exact) == (expected[0], True)
+    assert "NoFrameskip-v4: step raised RuntimeError: a cartridge came loose" in notice.sentence
+    calls = iter(range(10**6))
+    with pytest.raises(EnvironmentFault, match="a cartridge came loose"):
+        batches()
 
 
 def test_a_game_is_played_to_its_end():

@@ -9,11 +9,11 @@ from tests.collect.test_pool import fill_weights
 from tests.probes import Walk, flip, walk
 from tests.worlds import masked
 from toppo.collect.episodes import advance, no_episode
-from toppo.collect.faults import NO_TOLERANCE
+from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
 from toppo.collect.worker import Plan
 from toppo.envs.world import look, open_world
-from toppo.errors import ToppoError
+from toppo.errors import EnvironmentFault, ToppoError
 
 MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED]
 
@@ -85,8 +85,61 @@ class NoMask(gym.vector.VectorEnv):
 
 
 def test_a_vector_environment_that_resets_only_as_a_whole_is_refused():
-    pool = open_pool(plan_for(look(NoMask())[0], 2), NoMask(), 0)
-    fill_weights(pool.buffers)
-    pool.start(0, ())
     with pytest.raises(ToppoError, match="does not reset single environments by options"):
-        pool.finish()
+        look(NoMask())
+
+
+class Moody(Walk):
+    """Fails in its third step as it is told, in a mood that no seed sets."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+
+    def act(self, action):
+        place, reward, *ends = super().act(action)
+        third = self.t == 3
+        if self.how == "raise" and third:
+            raise ZeroDivisionError("a bug")
+        if self.how == "mood":
+            place += np.random.default_rng().random()
+        place[:] = np.nan if self.how == "observation" and third else place
+        return place, np.nan if self.how == "reward" and third else reward, *ends
+
+
+def moody(how):
+    return SyncVectorEnv([Walk, lambda: Moody(how)], autoreset_mode=AutoresetMode.DISABLED)
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("reward", r"SyncVectorEnv \(environment 1\): a step gave a reward that is not finite in float32 \(nan\)"),
+        ("observation", r"SyncVectorEnv \(environment 1\): a step gave an observation that is not finite: \[nan"),
+        ("raise", r"SyncVectorEnv: step raised ZeroDivisionError: a bug \(.*test_together.py, line \d+\)$"),
+    ],
+)
+def test_the_look_before_training_names_what_is_wrong_with_a_vector_environment(how, sentence):
+    with pytest.raises(EnvironmentFault, match=sentence):
+        look(moody(how))
+
+
+def test_a_vector_environment_that_does_not_repeat_itself_is_noted():
+    (note,) = look(moody("mood"))[1]
+    assert "does not repeat itself after reset(seed=...)" in note
+    assert look(moody("good"))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "sentence"),
+    [
+        (Tolerance(on_nan="truncate"), "on_nan is 'truncate', but .* step together"),
+        (
+            Tolerance(env_restarts=2),
+            "env_restarts is 2, but a vector environment is an object that cannot be made anew",
+        ),
+    ],
+)
+def test_what_a_vector_environment_cannot_bear_is_refused_before_the_first_step(tolerance, sentence):
+    with pytest.raises(ToppoError, match=sentence):
+        open_pool(plan_for(look(walk)[0], 2), moody("good"), 0, tolerance)

@@ -37,7 +37,7 @@ class Pool:
         owners = [i * count // plan.envs for i in range(plan.envs)]
         stretches = [[i for i in range(plan.envs) if owners[i] == w] for w in range(count)]
         self._tasks = [Task(plan, stretch, source, self.buffers, tolerance, acting) for stretch in stretches]
-        replaceable = not isinstance(source, gym.Env | gym.vector.VectorEnv)
+        replaceable = not isinstance(source, gym.Env)
         self._restarts = [tolerance.env_restarts if replaceable else 0] * plan.envs
         self._failed: set[Place] = set()
         self._ends: list[Ends] = []
@@ -173,5 +173,22 @@ def open_pool(
     """
     if isinstance(source, gym.Env) and plan.envs > 1:
         raise ToppoError(f"envs is {plan.envs}, but one environment object cannot be copied: give an id or a function")
+    if isinstance(source, gym.vector.VectorEnv):
+        _refuse_for_vectors(tolerance)
     apart = acting is None and can_live_elsewhere(source)
     return Pool(plan, source, min(workers, plan.envs) if apart else 0, tolerance, acting)
+
+
+def _refuse_for_vectors(tolerance: Tolerance) -> None:
+    """What cannot be had where all environments are one object."""
+    instead = "give the function that makes one environment instead"
+    if tolerance.on_nan == "truncate":
+        raise ToppoError(
+            "on_nan is 'truncate', but the environments of a vector environment step together, so that none can take "
+            f"a row again with another episode: {instead}"
+        )
+    if tolerance.env_restarts:
+        raise ToppoError(
+            f"env_restarts is {tolerance.env_restarts}, but a vector environment is an object that cannot be made "
+            f"anew: {instead}"
+        )

@@ -13,7 +13,7 @@ import numpy as np
 
 from toppo.envs.spaces import describe_spaces
 from toppo.envs.together import Moved
-from toppo.errors import ToppoError
+from toppo.errors import ToppoError, blaming
 
 FRAMES = 4  # per action
 
@@ -42,7 +42,7 @@ class AtariGames:
         """``*NoFrameskip-v4``: every action is obeyed; ``ALE/*-v5``: a quarter of them repeat the one before."""
         from ale_py.vector_env import AtariVectorEnv
 
-        settings, self.count = gym.registry[env_id].kwargs, count
+        settings, self.name, self.count = gym.registry[env_id].kwargs, env_id, count
         frames = settings["max_num_frames_per_episode"]
         self.env = AtariVectorEnv(
             settings["game"],
@@ -64,14 +64,16 @@ class AtariGames:
         if not self._started:  # the emulators want to be started all together
             mask[:] = True
         given = np.array([seeds.get(int(i), 0) for i in np.flatnonzero(mask)])
-        obs, _ = self.env.reset(seed=given, options={"reset_mask": mask} if self._started else None)
+        with blaming(f"{self.name}: reset"):
+            obs, _ = self.env.reset(seed=given, options={"reset_mask": mask} if self._started else None)
         self._started = True
         rows: np.ndarray = obs.reshape(self.count, -1)
         return rows
 
     def step(self, actions: np.ndarray) -> Moved:
         """Four frames of every game."""
-        obs, reward, terminated, truncated, info = self.env.step(np.ascontiguousarray(actions, np.int32))
+        with blaming(f"{self.name}: step"):
+            obs, reward, terminated, truncated, info = self.env.step(np.ascontiguousarray(actions, np.int32))
         over = (terminated & (info["lives"] == 0)) | truncated
         return Moved(obs.reshape(self.count, -1), reward.astype(float), terminated, terminated | truncated, over)
 

@@ -11,20 +11,26 @@ from toppo.envs.spaces import Env, Part, Spaces, describe
 from toppo.errors import EnvironmentFault, in_one_line
 
 STEPS = 20
+NOT_REPEATED = (
+    "it does not repeat itself after reset(seed=...) with the same actions, so resuming will not be bit-exact: draw "
+    "all randomness from self.np_random"
+)
 
 
 def examine(env: Env) -> tuple[Spaces, list[str]]:
     """The environment's spaces, and notes on what is odd but can be lived with; a fault ends in an exception."""
     reset_and_check(env, 0)
     spaces = describe(env)
-    notes = [f"the observation's entry {name!r} is text and is left out" for name in spaces.left_out]
+    notes = notes_on(spaces)
     first = play(env, spaces, notes)
     if first != play(env, spaces, []):
-        notes.append(
-            "it does not repeat itself after reset(seed=...) with the same actions, so resuming will not be bit-exact: "
-            "draw all randomness from self.np_random"
-        )
+        notes.append(NOT_REPEATED)
     return spaces, list(dict.fromkeys(notes))
+
+
+def notes_on(spaces: Spaces) -> list[str]:
+    """A line for every entry of the observation that no network reads."""
+    return [f"the observation's entry {name!r} is text and is left out" for name in spaces.left_out]
 
 
 def reset_and_check(env: Env, seed: int) -> tuple[Any, dict[str, Any]]:

@@ -80,6 +80,12 @@ def held(values: Any) -> bool:
     return bool((np.abs(np.asarray(values, np.float64)) <= LARGEST).all())
 
 
+def mask_in(row: np.ndarray, spaces: Spaces) -> np.ndarray | None:
+    """The mask of allowed actions in a stored row; None if the environment gives none."""
+    first = spaces.obs_size * (4 if row.dtype == np.uint8 else 1)
+    return row[first : first + spaces.mask_size] > 0 if spaces.masked else None
+
+
 def _reader(part: Part) -> Callable[[Any], np.ndarray]:
     if part.kind == "numbers":
         return lambda value: np.asarray(value).ravel()

@@ -9,7 +9,7 @@ import numpy as np
 from toppo.envs.actions import action_to_env, flat_mask, why_not_a_mask
 from toppo.envs.rows import held, numbers_in, observer, row_of
 from toppo.envs.spaces import Spaces, describe_spaces
-from toppo.errors import EnvironmentFault, ToppoError
+from toppo.errors import EnvironmentFault, NotFinite, ToppoError, blaming
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
@@ -27,6 +27,7 @@ class Moved(NamedTuple):
 class World(Protocol):
     """Environments in step."""
 
+    name: str  # stands in messages
     spaces: Spaces
     count: int
 
@@ -45,8 +46,9 @@ class VectorWorld:
 
     def __init__(self, env: VectorEnv) -> None:
         """Look at the first reset."""
-        self.env, self.count = env, env.num_envs
-        _, info = env.reset(seed=[0] * self.count)  # type: ignore[arg-type]
+        self.name, self.env, self.count = type(env).__name__, env, env.num_envs
+        with blaming(f"{self.name}: reset"):
+            _, info = env.reset(seed=[0] * self.count)  # type: ignore[arg-type]
         limit = getattr(env.spec, "max_episode_steps", None)
         masked = "action_mask" in info
         self.spaces = describe_spaces(env.single_observation_space, env.single_action_space, masked, limit)
@@ -57,16 +59,19 @@ class VectorWorld:
     def reset(self, seeds: Mapping[int, int]) -> np.ndarray:
         """Reset these environments; the rows of all."""
         mask = np.array([i in seeds for i in range(self.count)])
-        try:
-            obs, info = self.env.reset(
-                seed=[seeds.get(i) for i in range(self.count)],  # type: ignore[arg-type]
-                options=None if mask.all() else {"reset_mask": mask},
-            )
-        except (TypeError, ValueError) as error:
-            raise ToppoError(
-                f"{type(self.env).__name__} does not reset single environments by options['reset_mask'] ({error}): "
-                "give the function that makes one environment instead"
-            ) from error
+        with blaming(f"{self.name}: reset"):
+            try:
+                obs, info = self.env.reset(
+                    seed=[seeds.get(i) for i in range(self.count)],  # type: ignore[arg-type]
+                    options=None if mask.all() else {"reset_mask": mask},
+                )
+            except (TypeError, ValueError) as error:
+                if mask.all():
+                    raise
+                raise ToppoError(
+                    f"{self.name} does not reset single environments by options['reset_mask'] ({error}): "
+                    "give the function that makes one environment instead"
+                ) from error
         for i in seeds:
             self._last[i] = self._row(obs, info, i, "reset")
         return self._last.copy()
@@ -74,11 +79,14 @@ class VectorWorld:
     def step(self, actions: np.ndarray) -> Moved:
         """Step all environments."""
         given = np.stack([np.asarray(self._to_env(action)) for action in actions])
-        obs, reward, terminated, truncated, info = self.env.step(given)
+        with blaming(f"{self.name}: step"):
+            obs, reward, terminated, truncated, info = self.env.step(given)
         over = np.asarray(terminated) | np.asarray(truncated)
         if not held(reward):
             bad = next(i for i, value in enumerate(reward) if not held(value))
-            raise EnvironmentFault(f"environment {bad} gave the reward {reward[bad]}, which must be finite in float32")
+            raise NotFinite(
+                f"{self.name} (environment {bad}): a step gave a reward that is not finite in float32 ({reward[bad]})"
+            )
         for i in range(self.count):
             if over[i] and self._ends_at_once:
                 self._last[i] = self._observe(info["final_obs"][i], None)
@@ -93,10 +101,10 @@ class VectorWorld:
     def _row(self, obs: Any, info: dict[str, Any], i: int, where: str) -> np.ndarray:
         mask = flat_mask(info["action_mask"][i]) if self.spaces.masked and "action_mask" in info else None
         if mask is not None and (fault := why_not_a_mask(mask, self.spaces)):
-            raise EnvironmentFault(f"environment {i}: its mask after a {where} cannot be used: {fault}")
+            raise EnvironmentFault(f"{self.name} (environment {i}): its mask after a {where} cannot be used: {fault}")
         row = self._observe(row_of(obs, i), mask)
         if not held(numbers_in(row, self.spaces.obs_size)):
-            raise EnvironmentFault(f"environment {i}: a {where} gave an observation that is not finite: {row}")
+            raise NotFinite(f"{self.name} (environment {i}): a {where} gave an observation that is not finite: {row}")
         return row
 
 
@@ -106,7 +114,7 @@ class Solo:
     def __init__(self, world: World) -> None:
         """Play in that world."""
         self.world, self.env, self.spaces = world, getattr(world, "env", world), world.spaces
-        self.name = type(self.env).__name__
+        self.name = world.name
         self.row = np.zeros(self.spaces.row_size, self.spaces.row_dtype)  # what was seen last
 
     def reset(self, seed: int) -> None:

@@ -5,11 +5,13 @@ from contextlib import suppress
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from toppo.envs.atari import AtariGames, is_atari
-from toppo.envs.check import examine
+from toppo.envs.check import NOT_REPEATED, STEPS, examine, notes_on, random_action
 from toppo.envs.environment import Environment, open_environment
 from toppo.envs.make import EnvSource, make
+from toppo.envs.rows import mask_in
 from toppo.envs.spaces import Env, Spaces
 from toppo.envs.together import Solo, VectorWorld, World
 from toppo.errors import ToppoError
@@ -70,12 +72,32 @@ class Announced(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.step(action)
 
 
+def examine_world(world: World) -> list[str]:
+    """Notes on what is odd about a world; what training will ask of it, it must do here."""
+    return notes_on(world.spaces) + ([] if play(world) == play(world) else [NOT_REPEATED])
+
+
+def play(world: World) -> list[bytes]:
+    """A few random steps, after a reset of all environments and one of the first alone; what was seen."""
+    rng, spaces, seen = np.random.default_rng(0), world.spaces, []
+    world.reset({i: 1 + i for i in range(world.count)})
+    rows = world.reset({0: 0})
+    for t in range(STEPS):
+        moved = world.step(np.stack([random_action(spaces, mask_in(row, spaces), rng) for row in rows]))
+        seen += [moved.rows.tobytes(), moved.reward.tobytes()]
+        again = {int(i): t for i in np.flatnonzero(moved.over)}
+        rows = world.reset(again) if again else moved.rows
+    return seen
+
+
 def look(source: EnvSource, announce: Callable[[str], None] = lambda call: None) -> tuple[Spaces, list[str]]:
     """The spaces of an environment that keeps its word, and notes on what is odd about it."""
-    if is_world(source):
-        world = open_world(source, getattr(source, "num_envs", 1))
-        assert world is not None
-        return world.spaces, []
+    world = open_world(source, getattr(source, "num_envs", 2)) if is_world(source) else None
+    if world is not None:
+        notes = examine_world(world)
+        if isinstance(source, str):
+            world.close()
+        return world.spaces, notes
     env = make(source)
     try:
         return examine(Announced(env, announce))

@@ -1,0 +1,55 @@
+"""The networks that read images."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from toppo.nets import Layer, Seen
+from toppo.vision import NATURE, SMALL, convolve, vision_body
+
+
+@pytest.mark.parametrize(("stack", "shape"), [(NATURE, (36, 51, 3)), (SMALL, (7, 9, 2))])
+def test_a_convolution_and_its_gradients_are_those_of_xla(stack, shape):
+    def theirs(x, w, stride):
+        form = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(x, w, (stride, stride), stack.padding, dimension_numbers=form)
+
+    def ours(x, w, stride):
+        return convolve(x, Layer(w, jnp.zeros(w.shape[-1])), stride, stack.padding)
+
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(size=(2, *shape)), jnp.float32)
+    for size, channels, stride in stack.convolutions:
+        w = jnp.asarray(rng.normal(size=(size, size, x.shape[-1], channels)) / size, jnp.float32)
+        direction = jnp.asarray(rng.normal(size=theirs(x, w, stride).shape), jnp.float32)
+
+        @jax.jit
+        def both(x, w, direction, stride=stride):
+            found = [jax.vjp(lambda x, w, f=f: f(x, w, stride), x, w) for f in (ours, theirs)]
+            return [(value, *back(direction)) for value, back in found]
+
+        for a, b in zip(*both(x, w, direction), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-5 * float(jnp.abs(b).max()))
+        x = theirs(x, w, stride)
+
+
+@pytest.mark.parametrize(("images", "numbers"), [([(8, 8, 1)], 3), ([(8, 8, 1), (36, 36, 1)], 0)])
+def test_what_one_tower_says_changes_what_another_means(images, numbers):
+    """f(a, b) is not g(a) + h(b): the mixed difference is not 0."""
+    body, rng = vision_body(images, numbers, (16,)), np.random.default_rng(0)
+    params = body.init(jax.random.key(0), [(2, 1.0)])
+    pixels, first = rng.integers(256, size=(2, sum(map(np.prod, images))), dtype=np.uint8), int(np.prod(images[0]))
+    vectors = rng.normal(size=(2, numbers)).astype(np.float32)
+
+    def out(a, b):
+        row = np.concatenate([pixels[a, :first], pixels[b, first:]])
+        return body.apply(params, Seen(jnp.asarray(vectors[[b]]), jnp.ones((1, 0), bool), jnp.asarray(row[None])))
+
+    assert np.abs(out(0, 0) - out(0, 1) - out(1, 0) + out(1, 1)).max() > 0.01
+
+
+def test_one_image_alone_is_read_as_by_mnih_et_al():
+    params = vision_body([(4, 84, 84)], 0, (64, 64)).init(jax.random.key(0), [(6, 0.01), (1, 1.0)])
+    shapes = [layer.w.shape for layer in (*params.images[0], *params.meeting)]
+    assert shapes == [(8, 8, 4, 32), (4, 4, 32, 64), (3, 3, 64, 64), (3136, 512), (512, 7)]
