@@ -63,7 +63,7 @@ TABLE: dict[str, set[str]] = {
     "snapshot": {"setup", "update", "rundir", "types", "maths"},
     "records": {"train", "collect", "rundir", "errors"},
     "runs": BELOW_RUNS | {"records"},
-    "report": {"rundir", "errors"},
+    "report": {"rundir", "scores", "errors"},
     "video": {"envs", "errors", "evaluate"},
     "agent": BELOW_RUNS | {"runs"},
     "screen": {"runs"},
@@ -74,7 +74,7 @@ TABLE: dict[str, set[str]] = {
     "cli": {"errors", "commands", "study_commands", "__init__"},
     "__init__": {"agent"},
 }
-WITHOUT_JAX = ("types", "streams", "errors", "envs", "collect", "rundir", "report", "cli", "interrupt")
+WITHOUT_JAX = ("types", "streams", "errors", "envs", "collect", "rundir", "report", "cli", "interrupt", "scores")
 
 
 def part_of(path: Path) -> str:

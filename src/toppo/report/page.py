@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from toppo.errors import IO_ERROR, ToppoError
-from toppo.report import tables
+from toppo.report import games, tables
 from toppo.report.compare import Group, aggregates_of, groups_of, pairs_of, scores_of
 from toppo.report.figures import (
     BANDS,
@@ -116,7 +116,22 @@ def parts_of(loaded: Loaded, band: str) -> list[Part]:
     pairs = pairs_of(groups)
     if pairs:
         parts.append(Part("pairs", "Differences", columns=tables.PAIR_COLUMNS, rows=tables.pairs(pairs)))
-    return parts + _across(loaded, groups) + _rest(groups, band)
+    return parts + _games(loaded, groups) + _across(loaded, groups) + _rest(groups, band)
+
+
+def _games(loaded: Loaded, groups: list[Group]) -> list[Part]:
+    rows = games.games(groups, loaded.random)
+    if not rows:
+        return []
+    text = (
+        "Score: the final return, of whole games. Human-normalised: (score - random) / (human - random), by the scores "
+        "of random and human play in common use; a random policy was measured here besides."
+    )
+    over = "Human-normalised scores over the games on which at least one game was finished."
+    return [
+        Part("games", "Atari games", text, columns=games.GAME_COLUMNS, rows=rows),
+        Part("games-across", "Across games", over, columns=games.ACROSS_COLUMNS, rows=games.across(groups)),
+    ]
 
 
 def _across(loaded: Loaded, groups: list[Group]) -> list[Part]:
