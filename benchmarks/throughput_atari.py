@@ -66,12 +66,36 @@ def convolutions(env_id: str, updates: int = 3) -> float:
     return updates * GAMES * STEPS / (time.perf_counter() - began)
 
 
-def measure(env_id: str, row: list[str]) -> float:
+def stored_bytes(env_id: str) -> tuple[int, int]:
+    """Bytes per step of a batch in memory, and those of its observation alone."""
+    import jax
+
+    from toppo.collect.worker import buffer_layout
+    from toppo.presets import spec_for
+    from toppo.runs import setup_for
+    from toppo.setup import initial_learner, network, plan
+    from toppo.types import Scale
+    from toppo.update import RawBatch, compile_programs
+
+    spec = spec_for(env_id, "toppo", 1, 0)
+    setup = setup_for(spec, env_id)
+    programs = compile_programs(setup.algorithm, spec.config, spec.common, network(spec.common, setup.spaces))
+    raw = RawBatch(*(jax.ShapeDtypeStruct(*array) for array in buffer_layout(plan(setup))[:6]))
+    raw = raw._replace(reward=jax.ShapeDtypeStruct(raw.reward.shape, "float32"))
+    numbers = jax.ShapeDtypeStruct((setup.spaces.obs_size,), "float32")
+    scale = Scale(numbers, numbers, jax.ShapeDtypeStruct((), "float32"))
+    learner, iteration = jax.eval_shape(lambda: initial_learner(setup)), jax.ShapeDtypeStruct((), "int32")
+    segment, _ = jax.eval_shape(programs.label, learner.params, raw, scale, iteration)
+    every = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(segment))
+    return every // spec.config.n, segment.obs.size // spec.config.n
+
+
+def measure(env_id: str, row: list[str], batches: str) -> float:
     """One row, in a process of its own."""
     if row == ["sb3"]:
-        command = [str(python_of("sb3")), str(HERE / "peers" / "sb3_atari.py"), "--env", env_id]
+        command = [str(python_of("sb3")), str(HERE / "peers" / "sb3_atari.py"), "--env", env_id, "--batches", batches]
     else:
-        command = [sys.executable, __file__, "--one", env_id, *row]
+        command = [sys.executable, __file__, "--one", env_id, *row, batches]
     return speed_of(command)
 
 
@@ -80,25 +104,31 @@ def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         env_id, kind, *rest = sys.argv[2:]
         alone = {"emulator": emulator, "convolutions": convolutions}
-        one = toppo(env_id, rest[0], workers=0, batches=6) if kind == "toppo" else alone[kind](env_id)
+        one = toppo(env_id, rest[0], workers=0, batches=int(rest[1])) if kind == "toppo" else alone[kind](env_id)
         print(json.dumps({"steps_per_second": one}))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="BreakoutNoFrameskip-v4")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--batches", type=int, default=6, help="of 1,024 steps, per row")
     a = parser.parse_args()
     pip = [str(python_of("sb3")), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "ale-py==0.12.1", "opencv-python-headless"], check=True)
     results: dict[str, list[float]] = {name: [] for name in ROWS}
     for repeat in range(a.repeats):
         for name, row in ROWS.items():
-            results[name].append(measure(a.env, row))
+            results[name].append(measure(a.env, row, str(a.batches)))
             print(f"{repeat + 1}/{a.repeats} {name:<40} {results[name][-1]:>9,.0f} steps/s", flush=True)
     peer = statistics.median(results["Stable-Baselines3 PPO"])
     print("\n| | steps/s, median | range | over Stable-Baselines3 |\n|---|---:|---:|---:|")
     for name, values in results.items():
         middle = statistics.median(values)
         print(f"| {name} | {middle:,.0f} | {min(values):,.0f} to {max(values):,.0f} | {middle / peer:.2f}x |")
+    ideal = 1 / sum(1 / statistics.median(results[name]) for name in list(ROWS)[:2])
+    share = statistics.median(results["toppo PPO"]) / ideal
+    print(f"\nEmulator and convolutions one after the other allow {ideal:,.0f} steps/s; toppo PPO reaches {share:.0%}.")
+    every, frames = stored_bytes(a.env)
+    print(f"A stored step takes {every:,} bytes, {frames:,} of them its four frames.")
 
 
 if __name__ == "__main__":

@@ -91,7 +91,8 @@ def tower_init(key: Array, stack: Stack, shape: tuple[int, ...]) -> tuple[Layer,
 
 def tower_apply(layers: tuple[Layer, ...], stack: Stack, pixels: Array) -> Array:
     """Bytes [B, H, W, C] -> features [B, width]"""
-    x = pixels.astype(jnp.float32) / 255.0
+    # The barrier has the numbers made once, and not anew for every patch that holds them.
+    x = jax.lax.optimization_barrier(pixels.astype(jnp.float32) / 255.0)
     for layer, (_, _, stride) in zip(layers[:-1], stack.convolutions, strict=True):
         x = jax.nn.relu(convolve(x, layer, stride, stack.padding))
     return jax.nn.relu(x.reshape(len(x), -1) @ layers[-1].w + layers[-1].b)
