@@ -243,8 +243,11 @@ def test_evaluate_says_what_it_saw_and_says_it_again(capsys, trained):
     assert "cut off" not in outputs[0]
     main(["evaluate", str(trained), "--episodes", "3", "--max-steps", "4"])
     assert capsys.readouterr().out.endswith("mean length 4; 3 of them were cut off after 4 steps (--max-steps)\n")
-    for name in ("episodes", "max-steps"):
-        assert refused(capsys, "evaluate", trained, f"--{name}", 0)[0] == 64
+    for name in ("episodes", "max-steps", "seed"):
+        assert refused(capsys, "evaluate", trained, f"--{name}", -1)[0] == 64
+    code, errors = refused(capsys, "evaluate", trained, "--env", "Pendulum-v1")
+    assert code == 65
+    assert "Pendulum-v1 (environment 0) has other spaces than the policy was trained in: parts " in errors
 
 
 def test_plot_draws_a_picture(capsys, empty_folder, trained):
@@ -253,7 +256,10 @@ def test_plot_draws_a_picture(capsys, empty_folder, trained):
     code, errors = refused(capsys, "plot", trained, "--out", "curve.nonsense")
     assert code == 74
     assert "curve.nonsense cannot be written" in errors
+    assert refused(capsys, "plot", trained, "--out", empty_folder)[0] == 74
     assert refused(capsys, "plot")[0] == 64
+    assert refused(capsys, "theory", "--mdps", 0)[0] == 64
+    assert refused(capsys, "study", "nothing.json")[0] == 66
 
 
 def test_list_names_algorithms_and_tasks(capsys):

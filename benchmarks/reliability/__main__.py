@@ -12,17 +12,22 @@ from benchmarks.reliability import calls, faults, files, fuzz, kills, memory
 
 def parts(given: argparse.Namespace, folder: Path) -> dict[str, Iterable[dict[str, Any]]]:
     """Every part of the campaign by name; nothing happens before it is iterated."""
+
+    def done(name: str) -> list[dict[str, Any]]:
+        path = given.out / f"{name}.json"
+        return json.loads(path.read_text()) if given.go_on and path.is_file() else []
+
     return {
         "flips": (files.flips(folder, n) for n in [given.flips]),
         "fuzz": (fuzz.readers(folder, n) for n in [given.fuzz]),
         "truncations": (files.truncations(folder) for _ in [0]),
         "races": (faults.races(folder, n) for n in [given.races]),
         "environments": faults.environments(folder),
-        "crafted": files.crafted(folder),
+        "crafted": files.crafted(folder, done("crafted")),
         "calls": calls.calls(folder, given.out),
         "signals": faults.signals(folder),
         "disks": faults.disks(folder),
-        "kills": kills.campaign(given.kills, folder / "kills", given.out / "kills.json"),
+        "kills": kills.campaign(given.kills, folder / "kills", done("kills")),
         "memory": (memory.long_run(n, folder) for n in [given.steps]),
     }
 
@@ -37,6 +42,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2_000_000, help="of the run whose memory is watched")
     parser.add_argument("--only", nargs="*", help="parts to run (default: all)")
     parser.add_argument("--out", type=Path, default=Path("docs/results/reliability"))
+    parser.add_argument("--go-on", action="store_true", help="keep kills and crafted directories of the last report")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         for name, results in parts(given, Path(scratch)).items():

@@ -78,7 +78,9 @@ def elsewhere(calls: list[Call], places: list[str], written: bool) -> list[str]:
     """Files that were opened outside of these places, of the system's, of Python's and of the caches."""
     caches = [os.path.expanduser(f"~/{name}") for name in (".cache", ".config")]
     readable = (*SYSTEM, sys.prefix, sys.base_prefix, os.path.dirname(np.__path__[0]), os.getcwd())
-    known = re.compile("|".join(["/dev/null", *places, *map(re.escape, (*caches, *(() if written else readable)))]))
+    threads = r"/proc/\d+/task/\d+/comm"  # their names
+    plain = map(re.escape, (*caches, *(() if written else readable)))
+    known = re.compile("|".join(["/dev/null", threads, *places, *plain]))
     opened = [c for c in calls if c.name in ("open", "openat", "creat") and c.writes == written]
     return sorted({c.path for c in opened if c.path.startswith("/") and not known.match(c.path)})
 

@@ -1,6 +1,5 @@
 """Rows 1 and 2: runs that are killed again and again, also while they resume, end in the bytes of a run left alone."""
 
-import json
 import random
 import shutil
 import signal
@@ -68,9 +67,8 @@ def _await(child: Child, metrics: Path, target: int, pause: float) -> None:
     time.sleep(pause)
 
 
-def campaign(kills: int, folder: Path, report: Path) -> Iterator[dict[str, Any]]:
-    """Chains of ten kills, at least ``kills`` in all; those that stand in the report already are not done again."""
-    done = json.loads(report.read_text()) if report.is_file() else []
+def campaign(kills: int, folder: Path, done: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Chains of ten kills, at least ``kills`` in all with those that are done."""
     yield from done
     left = [c for c in chains() if c not in {(row["algo"], row["kind"]) for row in done}]
     random.Random(0).shuffle(left)  # so that a campaign that is cut short has seen some of everything

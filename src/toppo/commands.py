@@ -138,9 +138,7 @@ def evaluate(arguments: list[str]) -> None:
         ],
         arguments,
     )
-    for name in ("episodes", "max_steps"):
-        if getattr(given, name) < 1:
-            raise ToppoError(f"{name} is {getattr(given, name)}, but must be at least 1")
+    _require(given, episodes=1, max_steps=1, seed=0)
     trained = agent.load(given.run)
     source = given.env or runs.source_of(trained.spec)
     policy = policy_of(trained.state, trained.setup)
@@ -226,6 +224,7 @@ def theory(arguments: list[str]) -> None:
         ],
         arguments,
     )
+    _require(given, mdps=1, seed=0)
     run(given.mdps, given.seed, given.out)
 
 
@@ -250,11 +249,16 @@ def _pick(kind: type, given: Any) -> Any:
     return kind(**{f.name: getattr(given, f.name) for f in dataclasses.fields(kind)})
 
 
-def _options(given: Any, spec: Spec) -> Options:
-    for name, least in (("workers", 0), ("checkpoint_every", 1), ("evaluate_every", 0)):
+def _require(given: Any, **least: int) -> None:
+    """Refuse numbers below the least that makes sense."""
+    for name, bound in least.items():
         value = getattr(given, name)
-        if value is not None and value < least:
-            raise ToppoError(f"{name} is {value}, but must be at least {least}")
+        if value is not None and value < bound:
+            raise ToppoError(f"{name} is {value}, but must be at least {bound}")
+
+
+def _options(given: Any, spec: Spec) -> Options:
+    _require(given, workers=0, checkpoint_every=1, evaluate_every=0)
     workers = agent.default_workers(spec) if given.workers is None else given.workers
     bears = tolerance(given.on_nan, given.env_timeout, given.env_restarts)
     return Options(workers, given.checkpoint_every, given.tensorboard, bears, given.evaluate_every)

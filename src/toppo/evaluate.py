@@ -53,9 +53,9 @@ def play(
     """Play so many episodes, each for at most ``max_steps``; ``after_step`` is called with the episode's number."""
     theirs, ours = (spaces._replace(episode_limit=None) for spaces in (env.spaces, policy.spaces))
     if theirs != ours:
-        raise ToppoError(
-            f"the policy was trained in spaces other than those of {env.name}: {ours}, not {theirs}", BAD_DATA
-        )
+        pairs = zip(Spaces._fields, theirs, ours, strict=True)
+        differences = ", ".join(f"{name} {a}, not {b}" for name, a, b in pairs if a != b)
+        raise ToppoError(f"{env.name} has other spaces than the policy was trained in: {differences}", BAD_DATA)
     actor = policy.actor(1)
     results = []
     for episode in range(episodes):

@@ -71,7 +71,9 @@ def check_arrays(setup: Setup, arrays: Mapping[str, Shaped], facts: Mapping[str,
                 raise ValueError(f"{name} is {array.dtype}{array.shape}, but must be {np.dtype(dtype)}{dims}")
         if len(arrays) != len(expected):
             raise ValueError("it holds other arrays than the spec implies")
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+    except KeyError as error:
+        raise CheckpointError(f"the checkpoint does not fit its spec: it lacks {error.args[0]}") from error
+    except (TypeError, ValueError, IndexError, OverflowError) as error:
         raise CheckpointError(f"the checkpoint does not fit its spec: {error}") from error
 
 

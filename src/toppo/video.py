@@ -62,7 +62,7 @@ def record(policy: Policy, env_id: str, path: Path, seed: int, seconds: int = 8)
         path.parent.mkdir(parents=True, exist_ok=True)
         [played] = play(policy, world, 1, seed, max_steps=seconds * fps, after_step=film)
     except OSError as error:
-        raise VideoError(f"{path} cannot be written: {error}") from error
+        raise VideoError(f"{path} cannot be written: {str(error).splitlines()[0]}") from error
     finally:
         if writer is not None:
             writer.close()

@@ -68,6 +68,8 @@ def save(sheet: Any, out: Path) -> None:
 
     fixed = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}  # no clock in a picture
     try:
+        if not out.suffix:
+            raise ValueError("its name does not end in .png, .pdf or .svg")
         out.parent.mkdir(parents=True, exist_ok=True)
         with matplotlib.rc_context({"svg.hashsalt": "toppo"}):
             sheet.savefig(out, dpi=150, metadata=fixed.get(out.suffix))

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from toppo.errors import BAD_DATA, ToppoError
+from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
 from toppo.presets import spec_for
 from toppo.rundir.layout import read_json
 from toppo.spec import Spec
@@ -76,6 +76,8 @@ def with_seeds(study: Study, seeds: int | None) -> Study:
 
 def read_study(path: Path) -> Study:
     """A study from a JSON file."""
+    if not path.exists():
+        raise ToppoError(f"{path} does not exist: name a JSON file with a study", NO_INPUT)
     data = read_json(path)
     try:
         if data["schema"] != SCHEMA:
