@@ -19,7 +19,11 @@ from toppo.rundir.log import read_lines
 from toppo.spec import from_json, to_json
 
 TRUSTED = {"spaces of 10^18 numbers"}  # what `resume` does not look at, since it asks the environment
-COMMANDS = (["resume", "--no-tensorboard", "--workers", "0"], ["evaluate", "--episodes", "1"])
+COMMANDS = (
+    ["resume", "--no-tensorboard", "--workers", "0"],
+    ["evaluate", "--episodes", "1"],
+    ["plot", "--out", "x.png"],
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,8 @@ NAMES = [name for name in hostile(None, None) if name not in ("120,000 files", "
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_crafted_directory_is_refused(tmp_path, example, capsys, name):
+def test_a_crafted_directory_is_refused(tmp_path, example, capsys, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
     canary, victim, others = tmp_path / "canary", tmp_path / "victim", tmp_path / "others"
     victim.write_text("precious")
     (others / "x.tmp").mkdir(parents=True)
@@ -56,7 +61,8 @@ def test_a_crafted_directory_is_refused(tmp_path, example, capsys, name):
     assert (others / "x.tmp").exists()
 
 
-def test_the_example_itself_is_accepted(tmp_path, example):
+def test_the_example_itself_is_accepted(tmp_path, example, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     shutil.copytree(example, tmp_path / "run")
     for command in COMMANDS:
         main([command[0], str(tmp_path / "run"), *command[1:]])

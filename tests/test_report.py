@@ -4,7 +4,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from toppo.errors import IO_ERROR, NO_INPUT, ToppoError
+from toppo.errors import BAD_DATA, IO_ERROR, NO_INPUT, ToppoError
 from toppo.report.compare import Group, filled, groups_of, pairs_of, scores_of, verdict
 from toppo.report.figures import colours_of, draw_curves, figure, learning_curves
 from toppo.report.load import arm_of, load, run_from_curve, run_from_directory
@@ -72,6 +72,23 @@ def test_a_run_without_logs(tmp_path):
     with pytest.raises(ToppoError, match=r"has no episodes.jsonl") as refusal:
         run_from_directory(root)
     assert refusal.value.code == NO_INPUT
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("versions", [1]),
+        ("spec", [1]),
+        ("spec", {"steps": "x"}),
+        ("spec", {"algo": 1, "env": 2, "seed": "x", "steps": 9}),
+    ],
+)
+def test_a_run_directory_with_other_data_is_one_sentence(tmp_path, name, data):
+    root = run_directory(tmp_path / "run")
+    write_json(root / f"{name}.json", data)
+    with pytest.raises(ToppoError, match="is not a run that can be read") as refusal:
+        learning_curves([root], tmp_path / "x.png")
+    assert refusal.value.code == BAD_DATA
 
 
 @pytest.mark.parametrize("ending", STARTS)

@@ -24,7 +24,7 @@ def parts(given: argparse.Namespace, folder: Path) -> dict[str, Iterable[dict[st
         "races": (faults.races(folder, n) for n in [given.races]),
         "environments": faults.environments(folder),
         "crafted": files.crafted(folder, done("crafted")),
-        "calls": calls.calls(folder, given.out),
+        "calls": calls.calls(folder, given.out, given.go_on),
         "signals": faults.signals(folder),
         "disks": faults.disks(folder),
         "kills": kills.campaign(given.kills, folder / "kills", done("kills")),
@@ -37,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Faults, bad input and hostile files, on purpose and in numbers.")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--flips", type=int, default=1000)
-    parser.add_argument("--fuzz", type=int, default=2000, help="files that are spoiled at random")
+    parser.add_argument("--fuzz", type=int, default=1000, help="files that are spoiled at random")
     parser.add_argument("--races", type=int, default=50)
     parser.add_argument("--steps", type=int, default=2_000_000, help="of the run whose memory is watched")
     parser.add_argument("--only", nargs="*", help="parts to run (default: all)")

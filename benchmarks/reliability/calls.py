@@ -101,7 +101,7 @@ def appeared(calls: list[Call], root: Path) -> dict[str, int]:
     return {"checkpoints": count, "synced before they appeared": safe}
 
 
-def calls(folder: Path, out: Path) -> Iterator[dict[str, Any]]:
+def calls(folder: Path, out: Path, go_on: bool) -> Iterator[dict[str, Any]]:
     """A run with a worker process, a study on this machine, and every crafted directory with four commands."""
     toppo = [sys.executable, "-m", "toppo.cli"]
     root = folder / "watched"
@@ -123,9 +123,10 @@ def calls(folder: Path, out: Path) -> Iterator[dict[str, Any]]:
     scratch = folder / "inner"
     scratch.mkdir()
     again = [sys.executable, "-m", "benchmarks.reliability", "--only", "crafted", "--out", out]
+    again += ["--go-on"] if go_on else []
     found = watch(folder, again, TMPDIR=str(scratch))
     theirs = [c for c in found if c.pid != found[0].pid]  # all but the process that makes the directories
-    places = [rf"{re.escape(str(scratch))}/([^/]+/)?(hostile|log)"]
+    places = [rf"{re.escape(str(scratch))}/([^/]+/)?(hostile|log|example)"]
     yield {
         "what": "crafted",
         **network(theirs),

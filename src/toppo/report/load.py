@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from toppo.errors import NO_INPUT, ToppoError
+from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
 from toppo.rundir.curve import SERIES, compact
 from toppo.rundir.layout import Layout, read_json
 from toppo.rundir.log import read_lines
@@ -106,7 +106,14 @@ def run_from_curve(data: Any, name: str) -> Run:
 
 
 def run_from_directory(root: Path) -> Run:
-    """A run from its logs."""
+    """A run from its logs, or a sentence."""
+    try:
+        return _run_from_logs(root)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ToppoError(f"{root} is not a run that can be read: {clean(_reason(error), 300)}", BAD_DATA) from error
+
+
+def _run_from_logs(root: Path) -> Run:
     layout = Layout(root)
     spec, versions = read_json(layout.spec), read_json(layout.versions)
     for log in (layout.episodes, layout.metrics, layout.timing):

@@ -114,13 +114,14 @@ def read_checkpoint(path: Path, check: Check = lambda facts, declared: None) -> 
 
 def newest_checkpoint(folder: Path, check: Check = lambda facts, declared: None) -> tuple[Checkpoint, list[str]]:
     """The newest checkpoint of a run that can be read, and a sentence for every newer one that cannot."""
+    if folder.is_symlink():
+        raise CheckpointError(f"{folder} is a link, and leads out of the run")
     names = sorted((p.name for p in folder.iterdir() if p.name.isdigit()), reverse=True) if folder.is_dir() else []
     damaged: list[str] = []
     for name in names[:2]:
         try:
-            for path in (folder, folder / name):
-                if path.is_symlink():
-                    raise CheckpointError(f"{path} is a link, and leads out of the run")
+            if (folder / name).is_symlink():
+                raise CheckpointError(f"{folder / name} is a link, and leads out of the run")
             return read_checkpoint(folder / name, check), damaged
         except ToppoError as error:
             damaged.append(str(error))
