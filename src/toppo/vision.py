@@ -102,7 +102,7 @@ def convolve(x: Array, layer: Layer, stride: int, padding: str) -> Array:
     """[B, H, W, C] -> [B, H', W', channels]
 
     One product of matrices, over patches that are gathered along the width and then along the height: inside a loop of
-    XLA on a processor this takes a thirtieth of the time of its own convolution.
+    XLA on a processor this takes a ninth of the time of its own convolution with 32 images, a thirtieth with 256.
     """
     size, channels = layer.w.shape[0], layer.w.shape[-1]
     margins = jax.lax.padtype_to_pads(x.shape[1:3], (size, size), (stride, stride), padding)
