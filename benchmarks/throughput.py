@@ -45,7 +45,7 @@ def rows(peers: list[str]) -> dict[str, list[str]]:
     table = dict(LIMITS)
     for peer in peers:
         title = PEERS[peer][0]
-        for envs in ("1", "16", "64"):
+        for envs in ("1", "16", "64", "128"):
             table[f"{title}, {envs} env{'s' * (envs != '1')}"] = [peer, "--envs", envs]
         if peer == "sb3":
             table[f"{title}, 1 env, no normalisation"] = [peer, "--envs", "1", "--normalise", "0"]
