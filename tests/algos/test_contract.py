@@ -65,12 +65,12 @@ def test_episodes_that_never_end_or_end_at_once_are_trained_on(algo, how):
         assert ("rollout/ep_rew_mean" in turn.metrics) == (how != "never")  # absent, not NaN
 
 
-SHAPES = {"toppo": 2, "ppo": 1, "trpo": 1, "geppo": 4, "otrpo": 2, "oppo": 2, "disc": 8}
+SHAPES = {"toppo": 2, "ppo": 1, "trpo": 1, "geppo": 4, "otrpo": 2, "oppo": 2, "disc": 13}
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_each_shape_compiles_once(algo, monkeypatch):
-    """DISC is led through its whole list of 0, 1, 2, 4 .. 64 old batches."""
+    """DISC is led through its whole list of 0, 1, 2, 3, 4, 6 .. 64 old batches."""
     made = []
 
     def watched(*arguments):
