@@ -62,7 +62,7 @@ class Environment:
             raise self._raised(error, action=env_action) from error
         # The product with itself is infinite or NaN if any entry is: a tenth of the price of looking at each.
         if not (-LARGEST <= reward <= LARGEST and float(numbers.dot(numbers)) < LARGEST_SQUARE):
-            self._refuse(numbers, reward, env_action)
+            self._refuse(reward, env_action)
         return reward, terminated, truncated or self.t >= self._limit
 
     def close(self) -> None:
@@ -75,13 +75,13 @@ class Environment:
         self.row[:] = self._observe(obs, self._mask(info, bool(terminated or truncated)))
         return float(reward), bool(terminated), bool(truncated)
 
-    def _refuse(self, obs: np.ndarray, reward: float, action: Any) -> None:
-        for a, field, value in (("a", "reward", np.asarray(reward)), ("an", "observation", obs)):
+    def _refuse(self, reward: float, action: Any) -> None:
+        for a, field, value in (("a", "reward", np.asarray(reward)), ("an", "observation", self._numbers)):
             if not held(value):
                 raise NotFinite(
                     f"{self._where()} gave {a} {field} that is not finite ({value}) after action {action}; mend the "
                     "environment, or end the episode there with --on-nan truncate",
-                    self._details(obs=obs, reward=reward, action=action) | {"field": field},
+                    self._details(obs=self._numbers, reward=reward, action=action) | {"field": field},
                 )
 
     def _raised(self, error: Exception, **values: Any) -> EnvironmentFault:
