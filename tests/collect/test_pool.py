@@ -48,7 +48,7 @@ def batches(pool, count, first=0):
     return result
 
 
-@pytest.mark.parametrize("source", [probes.walk, probes.flip, "Pendulum-v1"])
+@pytest.mark.parametrize("source", [probes.walk, probes.flip, "Pendulum-v1", "Hopper-v5"])
 @pytest.mark.parametrize("reset_each_batch", [False, True])
 def test_the_number_of_workers_changes_no_byte(source, reset_each_batch):
     plan, found = plan_for(source, 3, 30, reset_each_batch), []
@@ -73,6 +73,18 @@ def test_any_split_of_the_environments_gives_the_same_bytes(split):
             worker.collect(batch)
     together = open_pool(plan, probes.walk, 0)
     assert [x.tobytes() for x in buffers[:6]] == batches(together, 2)[1]
+
+
+def test_an_episode_that_must_be_ended_is_ended_in_environments_that_step_together_too():
+    plan, found = plan_for("Hopper-v5", 2, 12), []
+    for stretches in ([[0, 1]], [[0], [1]]):
+        buffers = buffers_in(plan, bytearray(buffers_size(plan)))
+        fill_weights(buffers)
+        for stretch in stretches:
+            Worker(plan, stretch, "Hopper-v5", buffers).collect(0, {(1, 1): 7} if 1 in stretch else {})
+        assert np.argwhere(buffers.ended).tolist() == [[6, 1]]
+        found.append([x.tobytes() for x in buffers[:6]])
+    assert found[0] == found[1]
 
 
 def test_an_environment_does_not_depend_on_how_many_there_are():

@@ -4,8 +4,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from toppo.envs.environment import Environment, step_together
 from toppo.envs.make import quiet_mujoco
-from toppo.envs.mujoco import TASKS, thin_step
+from toppo.envs.mujoco import TASKS, alone, thin_step
+from toppo.errors import EnvironmentFault, NotFinite
 from toppo.presets import PAPER_TASKS
 
 pytest.importorskip("mujoco")
@@ -26,8 +28,9 @@ def test_the_thin_step_gives_gymnasiums_bytes(name, settings):
     quiet_mujoco()
     theirs, ours = (gym.make(name, **settings).unwrapped for _ in range(2))
     row = np.zeros(ours.observation_space.shape)
-    step, rng = thin_step(ours, row), np.random.default_rng(0)
-    assert step is not None
+    thin, rng = thin_step(ours, row), np.random.default_rng(0)
+    assert thin is not None
+    step = alone(thin)
     low, high = theirs.action_space.low, theirs.action_space.high
     ends = 0
     for episode in range(4):
@@ -46,6 +49,52 @@ def test_the_thin_step_gives_gymnasiums_bytes(name, settings):
                 break
     falls = "Hopper" in name or "Walker" in name or name == "Humanoid-v5"
     assert (ends > 0) is (falls and settings.get("terminate_when_unhealthy", True))
+
+
+def herd(name, count, **settings):
+    """Environments whose rows lie in one block."""
+    quiet_mujoco()
+    envs = [gym.make(name, **settings) for _ in range(count)]
+    rows = np.zeros((count, envs[0].observation_space.shape[0]))
+    return [Environment(env, f"{name} {i}", row=row) for i, (env, row) in enumerate(zip(envs, rows, strict=True))], rows
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=lambda x: x if isinstance(x, str) else ",".join(x))
+def test_together_gives_the_bytes_of_one_by_one(name, settings):
+    (ours, rows), (single, lone_rows) = (herd(name, 3, max_episode_steps=25, **settings) for _ in range(2))
+    together, rng = step_together(ours, rows), np.random.default_rng(1)
+    assert together is not None
+    over, ends = [True] * 3, 0
+    for t in range(60):
+        for i in np.flatnonzero(over):
+            for env in (ours[i], single[i]):
+                env.reset(100 * t + int(i))
+        actions = rng.normal(size=(3, *ours[0].env.action_space.shape)).astype(np.float32)
+        outcomes = together(actions)
+        expected = [env.step(action) for env, action in zip(single, actions, strict=True)]
+        assert [(r.hex(), bool(a), b) for r, a, b in outcomes] == [(r.hex(), bool(a), b) for r, a, b in expected]
+        assert rows.tobytes() == lone_rows.tobytes()
+        over = [a or b for _, a, b in outcomes]
+        ends += sum(over)
+    assert ends >= 6
+
+
+def test_a_fault_in_one_of_them_is_named():
+    ours, rows = herd("HalfCheetah-v5", 2)
+    still = np.zeros((2, 6), np.float32)
+    ours[1]._thin = lambda action, effort: 1 / 0
+    with pytest.raises(EnvironmentFault, match=r"HalfCheetah-v5 1: step 1 .* raised ZeroDivisionError"):
+        step_together(ours, rows)(still)
+    rows[1, 3] = np.nan
+    ours[1]._thin = lambda action, effort: (0.0, False)
+    with pytest.raises(NotFinite, match=r"HalfCheetah-v5 1: step 2 .* observation that is not finite"):
+        step_together(ours, rows)(still)
+
+
+def test_one_alone_and_what_is_not_mujocos_step_one_by_one():
+    assert step_together(*herd("HalfCheetah-v5", 1)) is None
+    carts = [Environment(gym.make("CartPole-v1"), "cart") for _ in range(2)]
+    assert step_together(carts, np.zeros((2, 4))) is None
 
 
 def test_every_task_of_the_paper_has_a_thin_step_and_nothing_else_does():

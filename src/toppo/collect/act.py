@@ -25,7 +25,7 @@ def mlp_actor(
     """
     std, layers = weights[0], weights[1:]
     # A product of vector and matrix per row, so that an action does not depend on how many rows there are.
-    product = np.dot if rows == 1 else np.matmul
+    product = np.ndarray.dot if rows == 1 else np.matmul
 
     def spread(vector: np.ndarray) -> np.ndarray:
         # Operands of one shape: NumPy takes twice as long to match two.
@@ -52,11 +52,11 @@ def mlp_actor(
         np.maximum(x0, bottom, out=x0)
         x = first
         for w, b, out, out_rows in hidden:
-            product(x, w, out=out_rows)
+            product(x, w, out_rows)
             np.add(out, b, out=out)
             np.tanh(out, out=out)
             x = out_rows
-        product(x, last_w, out=last_rows)
+        product(x, last_w, last_rows)
         np.add(last, last_b, out=last)
         if not choices:
             action: np.ndarray = last + std * noise

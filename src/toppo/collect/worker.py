@@ -8,6 +8,7 @@ import numpy as np
 from toppo.collect.act import Acting, mlp_actor, noise_for
 from toppo.collect.faults import Ends, Notice, OnNan
 from toppo.envs import EnvSource, open_environment
+from toppo.envs.environment import StepTogether, step_together
 from toppo.envs.rows import live_rows
 from toppo.errors import NotFinite
 from toppo.streams import Purpose, seed_for, stream
@@ -143,6 +144,8 @@ class Worker:
         self.envs = {
             i: open_environment(source, i, plan.masked, row) for i, row in zip(indices, self.rows, strict=True)
         }
+        # Where an episode may have to be ended and begun again in the middle of a row, they step one by one.
+        self._together = step_together(list(self.envs.values()), self.rows) if on_nan == "raise" else None
         self.started = dict.fromkeys(indices, 0)
         self.due = set(indices)  # for a reset
         self._calls = 0
@@ -171,6 +174,9 @@ class Worker:
             actions = actor(rows, noise[t])
             b.obs[t, mine] = rows
             b.action[t, mine] = actions
+            if self._together and not self._ends:
+                self._step_all(t, self._together, actions)
+                continue
             for j, i in enumerate(indices):
                 while not self._step(t, i, actions[j]):  # another episode takes the row
                     self._begin(t, i)
@@ -203,11 +209,21 @@ class Worker:
         except NotFinite as fault:
             self._go_round(t, i, fault)
             return False
+        self._record(t, i, reward, terminated, truncated)
+        return True
+
+    def _step_all(self, t: int, together: StepTogether, actions: np.ndarray) -> None:
+        """Take row ``t`` in all environments."""
+        for i, env in self.envs.items():
+            self._mark(t, i, env.t + 1)
+        for i, outcome in zip(self.indices, together(actions), strict=True):
+            self._record(t, i, *outcome)
+
+    def _record(self, t: int, i: int, reward: float, terminated: bool, truncated: bool) -> None:
         self.buffers.reward[t, i] = reward
         if terminated or truncated:
             self.buffers.terminated[t, i] = terminated
-            self._end(t, i, env.row)
-        return True
+            self._end(t, i, self.envs[i].row)
 
     def _end(self, t: int, i: int, last: np.ndarray) -> None:
         """The episode ends with row ``t`` and shows ``last``."""

@@ -9,7 +9,7 @@ from toppo.envs.spaces import Env, Spaces
 
 
 def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
-    """The map from the policy's action to the environment's.
+    """The map from the policy's action to the environment's; several actions at once if they are boxes.
 
     Box: clip to [-1, 1]^d and rescale to the bounds; a dimension without two bounds is only clipped to the one it has.
     Discrete: add the start.
@@ -32,7 +32,8 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
         return lambda action: np.minimum(np.maximum(action, low), high)
 
     def rescale(action: np.ndarray) -> Any:
-        return (np.minimum(np.maximum(action, low), high) * factor + shift).astype(dtype).reshape(shape)
+        scaled = (np.minimum(np.maximum(action, low), high) * factor + shift).astype(dtype)
+        return scaled.reshape(*action.shape[:-1], *shape)
 
     return rescale
 

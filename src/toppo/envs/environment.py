@@ -1,7 +1,7 @@
 """One environment on the hot path: no checks that have passed already, and faults named where they happen."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -9,12 +9,14 @@ import numpy as np
 
 from toppo.envs.actions import action_to_env, mask_reader
 from toppo.envs.make import EnvSource, make, name_of, strip
-from toppo.envs.mujoco import thin_step
+from toppo.envs.mujoco import alone, efforts, thin_step
 from toppo.envs.rows import LARGEST, held, live_rows, numbers_in, observer
 from toppo.envs.spaces import Env, describe
 from toppo.errors import EnvironmentFault, NotFinite, in_one_line
 
 LARGEST_SQUARE = LARGEST**2
+StepTogether = Callable[[np.ndarray], list[tuple[float, bool, bool]]]
+"""Actions [E, A] in; reward, terminated and truncated of every environment out."""
 
 
 class Environment:
@@ -33,7 +35,8 @@ class Environment:
         self._numbers = numbers_in(self.row, spaces.obs_size)
         self._to_env: Callable[[np.ndarray], Any] = action_to_env(spaces)
         self._observe, self._mask = observer(spaces), mask_reader(env, spaces)
-        self._advance = thin_step(self.env, self.row) or self._whole_step
+        self._thin = thin_step(self.env, self.row)
+        self._advance = self._whole_step if self._thin is None else alone(self._thin)
         self.t = 0  # steps of this episode
         self._seed = 0
 
@@ -95,6 +98,35 @@ class Environment:
     def _details(self, **values: Any) -> dict[str, Any]:
         plain = {name: np.asarray(value).astype(str).tolist() for name, value in values.items()}
         return {"environment": self.name, "seed": self._seed, "step": self.t, **plain}
+
+
+def step_together(envs: Sequence[Environment], rows: np.ndarray) -> StepTogether | None:
+    """What ``step`` of each does, in one call: all that need not be done one by one is done once.
+
+    None for one alone, and if one of them is not a MuJoCo task of Gymnasium's; ``rows`` [E, row] is where they show
+    what they observe.
+    """
+    thin = [env._thin for env in envs if env._thin is not None]
+    if len(envs) == 1 or len(thin) < len(envs):
+        return None
+    to_env, numbers = envs[0]._to_env, rows.ravel()
+
+    def step(actions: np.ndarray) -> list[tuple[float, bool, bool]]:
+        env_actions = to_env(actions)
+        steps = []
+        for env, advance, action, effort in zip(envs, thin, env_actions, efforts(env_actions), strict=True):
+            env.t += 1
+            try:
+                reward, terminated = advance(action, effort)
+            except Exception as error:
+                raise env._raised(error, action=action) from error
+            steps.append((reward, terminated, env.t >= env._limit))
+        if not float(numbers.dot(numbers)) < LARGEST_SQUARE:  # their rewards are finite if what they show is
+            for env, action, (reward, _, _) in zip(envs, env_actions, steps, strict=True):
+                env._refuse(reward, action)
+        return steps
+
+    return step
 
 
 def describe_call(name: str, seed: int, step: int) -> str:
