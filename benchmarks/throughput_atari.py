@@ -4,11 +4,13 @@ bare convolutions of the update would allow, in one run.
     python benchmarks/throughput_atari.py [--env BreakoutNoFrameskip-v4] [--repeats 3]
 
 Workload: 8 games x 128 steps, 4 epochs x 4 minibatches, the convolutions of Mnih et al. (2015).  A step is four frames.
-Every row is measured in a process of its own; rows alternate, and medians are shown.
+Every row is measured in a process of its own; rows alternate, and medians are shown.  The table goes to
+docs/results/throughput-atari.
 """
 
 import argparse
 import json
+import platform
 import statistics
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from pathlib import Path
 from throughput import python_of, speed_of, toppo
 
 HERE = Path(__file__).resolve().parent
+RESULTS = HERE.parent / "docs" / "results" / "throughput-atari"
 GAMES, STEPS, EPOCHS, MINIBATCHES = 8, 128, 4, 4
 ROWS = {
     "ale-py's vector environment alone": ["emulator"],
@@ -99,6 +102,35 @@ def measure(env_id: str, row: list[str], batches: str) -> float:
     return speed_of(command)
 
 
+def write(record: dict, env_id: str) -> None:
+    """The record and its table."""
+    results = record["rows"]
+    middles = {name: statistics.median(values) for name, values in results.items()}
+    peer = middles["Stable-Baselines3 PPO"]
+    ideal = 1 / sum(1 / middles[name] for name in list(ROWS)[:2])
+    every, frames = stored_bytes(env_id)
+    text = [
+        f"# Throughput on {env_id}",
+        "",
+        f"    {record['command']}",
+        "",
+        "| | steps/s, median | range | over Stable-Baselines3 |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {name} | {middles[name]:,.0f} | {min(v):,.0f} to {max(v):,.0f} | {middles[name] / peer:.2f}x |"
+            for name, v in results.items()
+        ),
+        "",
+        f"Emulator and convolutions one after the other allow {ideal:,.0f} steps/s; toppo PPO reaches "
+        f"{middles['toppo PPO'] / ideal:.0%} of it.",
+        f"A stored step takes {every:,} bytes, {frames:,} of them its four frames.",
+    ]
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "results.json").write_text(json.dumps(record, indent=1) + "\n")
+    (RESULTS / "README.md").write_text("\n".join(text) + "\n")
+    print("\n" + "\n".join(text))
+
+
 def main() -> None:
     """Measure all rows, or one."""
     if sys.argv[1:2] == ["--one"]:
@@ -119,16 +151,8 @@ def main() -> None:
         for name, row in ROWS.items():
             results[name].append(measure(a.env, row, str(a.batches)))
             print(f"{repeat + 1}/{a.repeats} {name:<40} {results[name][-1]:>9,.0f} steps/s", flush=True)
-    peer = statistics.median(results["Stable-Baselines3 PPO"])
-    print("\n| | steps/s, median | range | over Stable-Baselines3 |\n|---|---:|---:|---:|")
-    for name, values in results.items():
-        middle = statistics.median(values)
-        print(f"| {name} | {middle:,.0f} | {min(values):,.0f} to {max(values):,.0f} | {middle / peer:.2f}x |")
-    ideal = 1 / sum(1 / statistics.median(results[name]) for name in list(ROWS)[:2])
-    share = statistics.median(results["toppo PPO"]) / ideal
-    print(f"\nEmulator and convolutions one after the other allow {ideal:,.0f} steps/s; toppo PPO reaches {share:.0%}.")
-    every, frames = stored_bytes(a.env)
-    print(f"A stored step takes {every:,} bytes, {frames:,} of them its four frames.")
+    command = " ".join(["python benchmarks/throughput_atari.py", *sys.argv[1:]])
+    write({"command": command, "machine": platform.processor() or platform.machine(), "rows": results}, a.env)
 
 
 if __name__ == "__main__":

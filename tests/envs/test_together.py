@@ -103,12 +103,13 @@ class Moody(Walk):
             raise ZeroDivisionError("a bug")
         if self.how == "mood":
             place += np.random.default_rng().random()
-        place[:] = np.nan if self.how == "observation" and third else place
+        if (self.how == "observation" and third) or (self.how == "last observation" and any(ends)):
+            place[:] = np.nan
         return place, np.nan if self.how == "reward" and third else reward, *ends
 
 
-def moody(how):
-    return SyncVectorEnv([Walk, lambda: Moody(how)], autoreset_mode=AutoresetMode.DISABLED)
+def moody(how, mode=AutoresetMode.DISABLED):
+    return SyncVectorEnv([Walk, lambda: Moody(how)], autoreset_mode=mode)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,12 @@ def moody(how):
 def test_the_look_before_training_names_what_is_wrong_with_a_vector_environment(how, sentence):
     with pytest.raises(EnvironmentFault, match=sentence):
         look(moody(how))
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+def test_the_last_observation_of_an_episode_is_looked_at_too(mode):
+    with pytest.raises(EnvironmentFault, match=r"\(environment 1\): a step gave an observation that is not finite"):
+        look(moody("last observation", mode))
 
 
 def test_a_vector_environment_that_does_not_repeat_itself_is_noted():

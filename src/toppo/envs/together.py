@@ -88,10 +88,8 @@ class VectorWorld:
                 f"{self.name} (environment {bad}): a step gave a reward that is not finite in float32 ({reward[bad]})"
             )
         for i in range(self.count):
-            if over[i] and self._ends_at_once:
-                self._last[i] = self._observe(info["final_obs"][i], None)
-            else:
-                self._last[i] = self._row(obs, {} if over[i] else info, i, "step")
+            shown = info["final_obs"] if over[i] and self._ends_at_once else obs
+            self._last[i] = self._row(shown, {} if over[i] else info, i, "step")
         return Moved(self._last.copy(), np.asarray(reward, float), np.asarray(terminated, bool), over, over)
 
     def close(self) -> None:
