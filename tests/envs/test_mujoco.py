@@ -6,7 +6,7 @@ import pytest
 
 from toppo.envs.environment import Environment, step_together
 from toppo.envs.make import quiet_mujoco
-from toppo.envs.mujoco import TASKS, alone, thin_step
+from toppo.envs.mujoco import TASKS, Thin, alone, thin_step
 from toppo.errors import EnvironmentFault, NotFinite
 from toppo.presets import PAPER_TASKS
 
@@ -70,23 +70,24 @@ def test_together_gives_the_bytes_of_one_by_one(name, settings):
             for env in (ours[i], single[i]):
                 env.reset(100 * t + int(i))
         actions = rng.normal(size=(3, *ours[0].env.action_space.shape)).astype(np.float32)
-        outcomes = together(actions)
+        rewards, ended = together(actions)
         expected = [env.step(action) for env, action in zip(single, actions, strict=True)]
-        assert [(r.hex(), bool(a), b) for r, a, b in outcomes] == [(r.hex(), bool(a), b) for r, a, b in expected]
+        assert [reward.hex() for reward in rewards] == [reward.hex() for reward, _, _ in expected]
+        over = [terminated or truncated for _, terminated, truncated in expected]
+        assert ended == [(i, expected[i][1]) for i in np.flatnonzero(over)]
         assert rows.tobytes() == lone_rows.tobytes()
-        over = [a or b for _, a, b in outcomes]
-        ends += sum(over)
+        ends += len(ended)
     assert ends >= 6
 
 
 def test_a_fault_in_one_of_them_is_named():
     ours, rows = herd("HalfCheetah-v5", 2)
     still = np.zeros((2, 6), np.float32)
-    ours[1]._thin = lambda action, effort: 1 / 0
+    ours[1]._thin = Thin(lambda action, cost: 1 / 0)
     with pytest.raises(EnvironmentFault, match=r"HalfCheetah-v5 1: step 1 .* raised ZeroDivisionError"):
         step_together(ours, rows)(still)
     rows[1, 3] = np.nan
-    ours[1]._thin = lambda action, effort: (0.0, False)
+    ours[1]._thin = Thin(lambda action, cost: (0.0, False))
     with pytest.raises(NotFinite, match=r"HalfCheetah-v5 1: step 2 .* observation that is not finite"):
         step_together(ours, rows)(still)
 

@@ -209,21 +209,23 @@ class Worker:
         except NotFinite as fault:
             self._go_round(t, i, fault)
             return False
-        self._record(t, i, reward, terminated, truncated)
+        self.buffers.reward[t, i] = reward
+        if terminated or truncated:
+            self.buffers.terminated[t, i] = terminated
+            self._end(t, i, env.row)
         return True
 
     def _step_all(self, t: int, together: StepTogether, actions: np.ndarray) -> None:
         """Take row ``t`` in all environments."""
-        for i, env in self.envs.items():
-            self._mark(t, i, env.t + 1)
-        for i, outcome in zip(self.indices, together(actions), strict=True):
-            self._record(t, i, *outcome)
-
-    def _record(self, t: int, i: int, reward: float, terminated: bool, truncated: bool) -> None:
-        self.buffers.reward[t, i] = reward
-        if terminated or truncated:
-            self.buffers.terminated[t, i] = terminated
-            self._end(t, i, self.envs[i].row)
+        b, first = self.buffers, self.indices[0]
+        mine = slice(first, first + len(self.indices))
+        self._calls += self.plan.steps
+        b.progress.call[mine] = self._calls + t
+        b.progress.step[mine] += 1
+        b.reward[t, mine], ends = together(actions)
+        for j, terminated in ends:
+            b.terminated[t, first + j] = terminated
+            self._end(t, first + j, self.rows[j])
 
     def _end(self, t: int, i: int, last: np.ndarray) -> None:
         """The episode ends with row ``t`` and shows ``last``."""

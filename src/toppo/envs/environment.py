@@ -9,14 +9,14 @@ import numpy as np
 
 from toppo.envs.actions import action_to_env, mask_reader
 from toppo.envs.make import EnvSource, make, name_of, strip
-from toppo.envs.mujoco import alone, efforts, thin_step
+from toppo.envs.mujoco import alone, costs, thin_step
 from toppo.envs.rows import LARGEST, held, live_rows, numbers_in, observer
 from toppo.envs.spaces import Env, describe
 from toppo.errors import EnvironmentFault, NotFinite, in_one_line
 
 LARGEST_SQUARE = LARGEST**2
-StepTogether = Callable[[np.ndarray], list[tuple[float, bool, bool]]]
-"""Actions [E, A] in; reward, terminated and truncated of every environment out."""
+StepTogether = Callable[[np.ndarray], tuple[list[float], list[tuple[int, bool]]]]
+"""Actions [E, A] in; all rewards out, and for every episode that ended its environment and whether it terminated."""
 
 
 class Environment:
@@ -109,22 +109,27 @@ def step_together(envs: Sequence[Environment], rows: np.ndarray) -> StepTogether
     thin = [env._thin for env in envs if env._thin is not None]
     if len(envs) == 1 or len(thin) < len(envs):
         return None
-    to_env, numbers = envs[0]._to_env, rows.ravel()
+    steps, to_env, numbers = [each.step for each in thin], envs[0]._to_env, rows.ravel()
+    prices = np.array([each.price for each in thin], envs[0].spaces.action_dtype)
 
-    def step(actions: np.ndarray) -> list[tuple[float, bool, bool]]:
-        env_actions = to_env(actions)
-        steps = []
-        for env, advance, action, effort in zip(envs, thin, env_actions, efforts(env_actions), strict=True):
+    def step(actions: np.ndarray) -> tuple[list[float], list[tuple[int, bool]]]:
+        actions = to_env(actions)
+        rewards, ends = [], []
+        # The simulator computes in double precision: one conversion here is cheaper than one per environment.
+        moves = zip(envs, steps, actions.astype(float), costs(actions, prices), strict=True)
+        for j, (env, advance, action, cost) in enumerate(moves):
             env.t += 1
             try:
-                reward, terminated = advance(action, effort)
+                reward, terminated = advance(action, cost)
             except Exception as error:
                 raise env._raised(error, action=action) from error
-            steps.append((reward, terminated, env.t >= env._limit))
+            rewards.append(reward)
+            if terminated or env.t >= env._limit:
+                ends.append((j, terminated))
         if not float(numbers.dot(numbers)) < LARGEST_SQUARE:  # their rewards are finite if what they show is
-            for env, action, (reward, _, _) in zip(envs, env_actions, steps, strict=True):
+            for env, action, reward in zip(envs, actions, rewards, strict=True):
                 env._refuse(reward, action)
-        return steps
+        return rewards, ends
 
     return step
 

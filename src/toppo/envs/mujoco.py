@@ -6,16 +6,36 @@ environments share what need not be done one by one.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-Step = Callable[[np.ndarray, np.floating[Any]], tuple[float, bool]]
-"""An action and its effort (the sum of its squares) in; reward and terminated out."""
+Step = Callable[[np.ndarray, float], tuple[float, bool]]
+"""An action and what it costs in; reward and terminated out."""
 
 
-def thin_step(env: Any, row: np.ndarray) -> Step | None:
-    """What ``env.step`` does, with the observation left in ``row`` and without the info.
+class Thin(NamedTuple):
+    """What a task's ``step`` does, with the observation left in a row and without the info."""
+
+    step: Step
+    price: float = 0.0  # an action costs this times the sum of its squares; 0 if the step finds the cost itself
+
+
+def alone(thin: Thin) -> Callable[[np.ndarray], tuple[float, bool, bool]]:
+    """The step of one environment: an action in; reward, terminated and truncated out."""
+    (step, price), square, total = thin, np.square, np.add.reduce
+    return lambda action: (*step(action, float(price * total(square(action)))), False)
+
+
+def costs(actions: np.ndarray, prices: np.ndarray) -> list[float]:
+    """The cost of every action, in the actions' own precision as Gymnasium takes it.  [E, A], [E] -> E numbers"""
+    sums: np.ndarray = np.add.reduce(np.square(actions), -1)
+    listed: list[float] = (prices * sums).tolist()
+    return listed
+
+
+def thin_step(env: Any, row: np.ndarray) -> Thin | None:
+    """The thin step of an environment that shows what it observes in ``row``.
 
     None if the environment is not exactly one of Gymnasium's tasks.
     """
@@ -24,36 +44,24 @@ def thin_step(env: Any, row: np.ndarray) -> Step | None:
     return None if task is None or env.render_mode == "human" else task(env, row)
 
 
-def alone(step: Step) -> Callable[[np.ndarray], tuple[float, bool, bool]]:
-    """A step that finds the effort itself: reward, terminated, truncated."""
-    square, total = np.square, np.add.reduce
-    return lambda action: (*step(action, total(square(action))), False)
-
-
-def efforts(actions: np.ndarray) -> np.ndarray:
-    """The sum of squares of every action, as Gymnasium takes it.  [E, A] -> [E]"""
-    total: np.ndarray = np.add.reduce(np.square(actions), -1)
-    return total
-
-
-def forward(env: Any, row: np.ndarray, hidden: int) -> Step:
+def forward(env: Any, row: np.ndarray, hidden: int) -> Thin:
     """HalfCheetah and Swimmer: forward velocity less control; the first ``hidden`` coordinates are not observed."""
     x, dt, weight = env.data.qpos.item, env.dt, env._forward_reward_weight
-    simulate, observe, price = _simulate(env), _observe(env, row, hidden), env._ctrl_cost_weight
+    simulate, observe = _simulate(env), _observe(env, row, hidden)
 
-    def step(action: np.ndarray, effort: np.floating[Any]) -> tuple[float, bool]:
+    def step(action: np.ndarray, cost: float) -> tuple[float, bool]:
         before = x(0)
         simulate(action)
         observe()
-        return weight * ((x(0) - before) / dt) - float(price * effort), False
+        return weight * ((x(0) - before) / dt) - cost, False
 
-    return step
+    return Thin(step, env._ctrl_cost_weight)
 
 
-def upright(env: Any, row: np.ndarray, state_range: tuple[float, float]) -> Step:
+def upright(env: Any, row: np.ndarray, state_range: tuple[float, float]) -> Thin:
     """Hopper and Walker2d: as ``forward``, with a reward for standing, and the end when it falls."""
     qpos, qvel, dt, weight = env.data.qpos, env.data.qvel, env.dt, env._forward_reward_weight
-    simulate, observe, price = _simulate(env), _observe(env, row, 1, clip=10.0), env._ctrl_cost_weight
+    simulate, observe = _simulate(env), _observe(env, row, 1, clip=10.0)
     reward_for_health, ends = env._healthy_reward, env._terminate_when_unhealthy
     (low, high), (min_z, max_z), (min_angle, max_angle) = state_range, env._healthy_z_range, env._healthy_angle_range
     bounded = np.isfinite(high)
@@ -62,38 +70,38 @@ def upright(env: Any, row: np.ndarray, state_range: tuple[float, float]) -> Step
         inside = not bounded or all(low < value < high for value in x[2:] + qvel.tolist())
         return inside and min_z < x[1] < max_z and min_angle < x[2] < max_angle
 
-    def step(action: np.ndarray, effort: np.floating[Any]) -> tuple[float, bool]:
+    def step(action: np.ndarray, cost: float) -> tuple[float, bool]:
         before = qpos.item(0)
         simulate(action)
         observe()
         x = qpos.tolist()
         stands = healthy(x)
-        reward = weight * ((x[0] - before) / dt) + stands * reward_for_health - float(price * effort)
+        reward = weight * ((x[0] - before) / dt) + stands * reward_for_health - cost
         return reward, ends and not stands
 
-    return step
+    return Thin(step, env._ctrl_cost_weight)
 
 
-def reacher(env: Any, row: np.ndarray) -> Step:
+def reacher(env: Any, row: np.ndarray) -> Thin:
     """Reacher: the distance of the fingertip from the target, and control."""
     qpos, qvel = env.data.qpos, env.data.qvel
     fingertip, target = env.data.body("fingertip").xpos, env.data.body("target").xpos
-    simulate, near, cheap = _simulate(env), env._reward_dist_weight, env._reward_control_weight
+    simulate, near = _simulate(env), env._reward_dist_weight
     angles, aim, speed = qpos[:2], qpos[2:], qvel[:2]
     cosines, sines, shown_aim, shown_speed, shown_gap = row[:2], row[2:4], row[4:6], row[6:8], row[8:]
 
-    def step(action: np.ndarray, effort: np.floating[Any]) -> tuple[float, bool]:
+    def step(action: np.ndarray, cost: float) -> tuple[float, bool]:
         simulate(action)
         gap = fingertip - target
         np.cos(angles, out=cosines)
         np.sin(angles, out=sines)
         shown_aim[:], shown_speed[:], shown_gap[:] = aim, speed, gap[:2]
-        return float(-np.linalg.norm(gap) * near + -effort * cheap), False
+        return float(-np.linalg.norm(gap) * near - cost), False
 
-    return step
+    return Thin(step, env._reward_control_weight)
 
 
-def humanoid(env: Any, row: np.ndarray) -> Step:
+def humanoid(env: Any, row: np.ndarray) -> Thin:
     """Humanoid: as ``upright``, measured at the centre of mass, with a cost of contacts."""
     data, dt, weight, control_weight = env.data, env.dt, env._forward_reward_weight, env._ctrl_cost_weight
     simulate, observe, contact = _simulate(env, forces=True), _observe_body(env, row), _contact_cost(env, "contact")
@@ -106,7 +114,7 @@ def humanoid(env: Any, row: np.ndarray) -> Step:
         x: float = (np.einsum("b,bj->j", mass, bodies) / total)[0]
         return x
 
-    def step(action: np.ndarray, effort: np.floating[Any]) -> tuple[float, bool]:
+    def step(action: np.ndarray, _: float) -> tuple[float, bool]:
         before = centre()
         simulate(action)
         observe()
@@ -115,20 +123,20 @@ def humanoid(env: Any, row: np.ndarray) -> Step:
         reward = weight * ((centre() - before) / dt) + stands * reward_for_health - costs
         return float(reward), ends and not stands
 
-    return step
+    return Thin(step)
 
 
-def humanoid_standup(env: Any, row: np.ndarray) -> Step:
+def humanoid_standup(env: Any, row: np.ndarray) -> Thin:
     """HumanoidStandup: the height of the torso, less control and contacts."""
     simulate, observe, contact = _simulate(env, forces=True), _observe_body(env, row), _contact_cost(env, "impact")
     z, control, control_weight, timestep = env.data.qpos, env.data.ctrl, env._ctrl_cost_weight, env.model.opt.timestep
 
-    def step(action: np.ndarray, effort: np.floating[Any]) -> tuple[float, bool]:
+    def step(action: np.ndarray, _: float) -> tuple[float, bool]:
         simulate(action)
         observe()
         return float(z[2] / timestep - control_weight * np.square(control).sum() - contact() + 1), False
 
-    return step
+    return Thin(step)
 
 
 def _simulate(env: Any, forces: bool = False) -> Callable[[np.ndarray], None]:
@@ -183,7 +191,7 @@ def _contact_cost(env: Any, name: str) -> Callable[[], float]:
     return lambda: np.minimum(np.maximum(weight * np.square(forces).sum(), low), high)
 
 
-TASKS: dict[str, Callable[[Any, np.ndarray], Step]] = {
+TASKS: dict[str, Callable[[Any, np.ndarray], Thin]] = {
     "gymnasium.envs.mujoco.half_cheetah_v5.HalfCheetahEnv": lambda env, row: forward(env, row, hidden=1),
     "gymnasium.envs.mujoco.swimmer_v5.SwimmerEnv": lambda env, row: forward(env, row, hidden=2),
     "gymnasium.envs.mujoco.hopper_v5.HopperEnv": lambda env, row: upright(env, row, env._healthy_state_range),
