@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy import add, maximum, minimum, multiply, subtract, tanh
 
 Actor = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Acting = Callable[[np.ndarray, np.ndarray, Sequence[np.ndarray], int], Actor]
@@ -31,7 +32,8 @@ def mlp_actor(
         # Operands of one shape: NumPy takes twice as long to match two.
         return np.tile(vector, (rows, 1))
 
-    shifts, factors, x0 = spread(shift.astype(float)), spread(factor), np.empty((rows, len(shift)), np.float32)
+    shifts, factors, stds = spread(shift.astype(float)), spread(factor), spread(std)
+    x0 = np.empty((rows, len(shift)), np.float32)
     difference = np.empty_like(shifts)
     top = np.full_like(x0, 10.0)
     bottom = -top
@@ -45,21 +47,21 @@ def mlp_actor(
 
     def act(obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
         # In double precision, and then rounded: one operation with operands of two kinds takes three times as long.
-        np.subtract(obs[..., :size] if masked else obs, shifts, out=difference)
+        subtract(obs[..., :size] if masked else obs, shifts, difference)
         x0[:] = difference
-        np.multiply(x0, factors, out=x0)
-        np.minimum(x0, top, out=x0)
-        np.maximum(x0, bottom, out=x0)
+        multiply(x0, factors, x0)
+        minimum(x0, top, out=x0)
+        maximum(x0, bottom, out=x0)
         x = first
         for w, b, out, out_rows in hidden:
             product(x, w, out_rows)
-            np.add(out, b, out=out)
-            np.tanh(out, out=out)
+            add(out, b, out)
+            tanh(out, out)
             x = out_rows
         product(x, last_w, last_rows)
-        np.add(last, last_b, out=last)
+        add(last, last_b, last)
         if not choices:
-            action: np.ndarray = last + std * noise
+            action: np.ndarray = last + stds * noise
             return action
         scores = last + noise
         return choose(np.where(obs[..., size:] > 0, scores, -np.inf) if masked else scores, choices)
