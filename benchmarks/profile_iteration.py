@@ -1,6 +1,6 @@
 """Where the time of one iteration goes.
 
-    python benchmarks/profile_iteration.py [--env HalfCheetah-v5] [--algos ppo toppo] [--iterations 20]
+    python benchmarks/profile_iteration.py [--env HalfCheetah-v5] [--algos ppo toppo] [--iterations 60]
 
 A real run in a directory of its own, one environment in the process that learns, so that nothing hides behind the rest;
 a checkpoint every 50,000 steps, as by default.  The parts of collecting are found by living through batches again: the

@@ -298,3 +298,37 @@ def test_hidden_randomness_does_not_mix_two_episodes():
         agent.learn(32, workers=0, callback=lambda iteration: episodes.extend(iteration.episodes))
     assert {e.length for e in episodes} == {23}
     assert {e.ret for e in episodes} == {23.0}
+
+
+def test_an_environment_that_was_given_stays_open():
+    vector = gym.vector.AsyncVectorEnv([probes.walk] * 2, autoreset_mode=gym.vector.AutoresetMode.DISABLED)
+    agent = small(vector).learn(64)
+    assert len(agent.evaluate(2)) == 2
+    agent.learn(64)
+    assert agent.num_timesteps == 128
+    vector.close()
+
+    class Closing(probes.Walk):
+        closed = False
+
+        def close(self):
+            self.closed = True
+
+    env = gym.wrappers.TimeLimit(Closing(), 20)
+    small(env).learn(64).evaluate(1)
+    assert not env.unwrapped.closed
+
+
+def test_what_predicts_is_made_once_for_a_state(trained):
+    first = trained._actor(1)
+    assert trained._actor(1) is first
+    assert trained._actor(2) is not first
+    before, trained.state = trained.state, trained.state._replace(steps=0)
+    assert trained._actor(1) is not first
+    trained.state = before
+
+
+def test_a_continuation_that_is_not_exact_is_said():
+    agent = small(probes.Hidden, reset_each_batch=False).learn(64, workers=0)
+    with pytest.warns(UserWarning, match="did not replay to where it was"):
+        agent.learn(64, workers=0)

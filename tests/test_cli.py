@@ -229,6 +229,21 @@ def test_the_closing_words_say_what_to_type_next(capsys, empty_folder):
     assert "toppo plot run --out run/curve.png" in out
 
 
+def test_what_to_type_next_names_an_environment_that_a_file_may_not_choose(capsys, empty_folder):
+    main(["train", "tests.probes:ProbeWalk-v0", *SMALL, "--steps", "96", "--out", "run", "--no-tensorboard"])
+    assert "toppo evaluate run --env tests.probes:ProbeWalk-v0 --video run/film.mp4" in capsys.readouterr().out
+    main(["evaluate", "run", "--env", "tests.probes:ProbeWalk-v0", "--episodes", "1"])
+
+
+@pytest.mark.parametrize("figure", ["v-ratio", "run-time"])
+def test_a_figure_without_a_study_refuses_what_is_for_studies(capsys, empty_folder, figure):
+    with pytest.raises(SystemExit):
+        main(["reproduce", figure, "--jobs", "2", "--band", "std"])
+    assert (
+        f"{figure} runs no study, and knows nothing of --band std --jobs 2: leave that away" in capsys.readouterr().err
+    )
+
+
 def test_evaluate_says_what_it_saw_and_says_it_again(capsys, trained):
     outputs = []
     for _ in range(2):

@@ -59,6 +59,7 @@ def commands_in(page: Path) -> list[str]:
     prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
     lines += [re.sub(r"\s+", " ", code) for code in re.findall(r"`([^`]+)`", prose)]
+    lines += re.findall(r"^ {4}(toppo .*)$", prose, re.MULTILINE)
     return [re.split(r"\s{2,}|\s#", line)[0] for line in lines if re.match(r"(\.venv/bin/)?toppo\s", line)]
 
 

@@ -120,6 +120,19 @@ def test_below_five_runs_the_runs_are_drawn_and_no_interval(runs, lines, bands):
     assert drawn[0].get_label() == f"toppo ({runs} run{'s' if runs > 1 else ''})"
 
 
+def test_runs_of_different_lengths_are_drawn_as_far_as_all_have_come():
+    long, short = group([[0.0, 10.0, 20.0, 30.0]]), group([[4.0, 6.0]])
+    run = short.runs[0]._replace(grid=np.array([5.0, 15.0]))
+    empty = run._replace(grid=np.zeros(0), returns=np.zeros(0))
+    _, axes = figure(1, 1)
+    draw_curves(axes[0, 0], [long._replace(runs=[*long.runs, run, empty])], colours_of(["toppo"]), "bootstrap")
+    mean = axes[0, 0].get_lines()[0]
+    expected = [np.interp(x, long.runs[0].grid, [0.0, 10.0, 20.0, 30.0]) for x in (5.0, 15.0)]
+    np.testing.assert_allclose(mean.get_xdata(), [5.0, 15.0])
+    np.testing.assert_allclose(mean.get_ydata(), [(expected[0] + 4) / 2, (expected[1] + 6) / 2])
+    assert mean.get_label() == "toppo (2 runs)"
+
+
 def test_the_papers_shading_is_one_standard_deviation():
     _, axes = figure(1, 1)
     draw_curves(axes[0, 0], [group([[1.0, 2.0], [3.0, 6.0]])], colours_of(["toppo"]), "std")
@@ -143,6 +156,8 @@ def test_pairs_share_the_smaller_budget_and_say_how_sure_they_are():
     assert pair.final.value == pytest.approx(-10)
     assert verdict(pair) == "lower"
     assert verdict(pairs_of([theirs, ours])[0]) == "higher"
+    nothing = theirs._replace(runs=[r._replace(returns=np.full(2, np.nan)) for r in theirs.runs])
+    assert verdict(pairs_of([ours, nothing])[0]) == "open: a run has no return"
     assert verdict(pairs_of([ours, ours._replace(arm="x")])[0]) == "no clear difference"
     assert verdict(pairs_of([ours, theirs._replace(runs=theirs.runs[:3])])[0]) == "open: 3 runs, no interval below 5"
 
@@ -153,7 +168,13 @@ def test_scores_have_a_random_policy_at_0_and_ppo_at_1():
     assert scores.zero == {"E": 1.0}
     assert scores.one == {"E": 3.0}
     assert {a: [x.tolist() for x in s] for a, s in scores.arms.items()} == {"toppo": [[2.0, 3.0]], "ppo": [[0.5, 1.5]]}
+    assert scores.left_out == {"F": "where there is no ppo"}
     assert scores_of(groups, {}) is None
+    others = [*groups, group([[1.0]], "ppo", "F"), group([[1.0]], "ppo", "G")]
+    assert scores_of(others, {"E": 1.0, "F": 2.0}).left_out == {
+        "F": "where ppo is not above the random policy",
+        "G": "where no random policy was measured",
+    }
 
 
 def test_arms_are_read_from_the_names_that_studies_give():

@@ -1,8 +1,11 @@
 import io
 import re
 
+import pytest
 from rich.console import Console
 
+from tests.algos.small import go, small_setup
+from toppo.algos import REGISTRY
 from toppo.collect.faults import Notice
 from toppo.metrics import Episode
 from toppo.presets import spec_for
@@ -69,6 +72,15 @@ def test_a_terminal_gets_a_live_panel():
         "25%",
     ):
         assert part in text, part
+
+
+@pytest.mark.parametrize("algo", REGISTRY)
+def test_the_panel_shows_what_every_algorithm_logs(algo):
+    out = io.StringIO()
+    (iteration,) = go(small_setup(algo, iterations=1))
+    with Screen(algo, Console(file=out, width=100, force_terminal=True)) as screen:
+        screen(progress(64)._replace(iteration=iteration))
+    assert ("clipped" in out.getvalue()) is ("trpo" not in algo)
 
 
 def test_time_left():

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from toppo import runs
-from toppo.collect.act import noise_for
+from toppo.collect.act import Actor, noise_for
 from toppo.collect.episodes import after_replay
 from toppo.collect.faults import OnNan, tolerance
 from toppo.collect.pool import open_pool
@@ -42,6 +42,7 @@ class Agent:
         """Use the class methods, or one of the named algorithms such as ``toppo.ToPPO``."""
         self.spec, self.source, self.setup, self.state = spec, source, setup, state
         self._rng = stream(spec.seed, Purpose.EVALUATION, 0, 2)
+        self._actors: tuple[State, dict[int, Actor]] = (state, {})
 
     @property
     def spaces(self) -> Spaces:
@@ -77,6 +78,10 @@ class Agent:
             if self.state.batches:
                 exact = pool.restore(self.state.episodes)
                 self.state = self.state._replace(episodes=after_replay(self.state.episodes, exact))
+                if not all(exact):
+                    warnings.warn(
+                        "an environment did not replay to where it was: continued, not bit-exact", stacklevel=2
+                    )
             for iteration in train(setup, self.state, pool):
                 self.state = iteration.state
                 for fault in iteration.faults:
@@ -101,10 +106,18 @@ class Agent:
         """
         rows, single = rows_of(self.spaces, observation, action_masks)
         noise = noise_for(self._rng, len(rows), self.spaces.action_size, self.spaces.discrete) * (not deterministic)
-        to_env = action_to_env(self.spaces)
-        actor = policy_of(self.state, self.setup).actor(len(rows))
+        to_env, actor = action_to_env(self.spaces), self._actor(len(rows))
         actions = np.stack([np.asarray(to_env(action)) for action in actor(rows, noise)])
         return (actions[0] if single else actions), state
+
+    def _actor(self, rows: int) -> Actor:
+        """What acts on so many rows; made once for a state, since whoever predicts does so at every step."""
+        if self._actors[0] is not self.state:
+            self._actors = (self.state, {})
+        known = self._actors[1]
+        if rows not in known:
+            known[rows] = policy_of(self.state, self.setup).actor(rows)
+        return known[rows]
 
     def evaluate(self, episodes: int = 10, deterministic: bool = True, env: EnvSource | None = None) -> list[float]:
         """Undiscounted returns of whole episodes with the frozen normaliser."""
@@ -112,7 +125,10 @@ class Agent:
         if source is None:
             raise ToppoError("this agent has no environment to play in: give env=...")
         world = open_player(source)
-        results = play(policy_of(self.state, self.setup), world, episodes, self.spec.seed, deterministic)
+        try:
+            results = play(policy_of(self.state, self.setup), world, episodes, self.spec.seed, deterministic)
+        finally:
+            world.close()
         return [played.ret for played in results]
 
     def save(self, path: str | Path) -> None:

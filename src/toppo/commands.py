@@ -15,6 +15,7 @@ from toppo import agent, runs
 from toppo.algos import REGISTRY
 from toppo.collect.faults import OnNan, tolerance
 from toppo.envs import open_player
+from toppo.envs.make import is_registered
 from toppo.errors import USAGE, ToppoError
 from toppo.evaluate import MOST_STEPS, play, policy_of
 from toppo.interrupt import Interrupted
@@ -271,18 +272,19 @@ def _watch(spec: Spec, root: Path, go: Any) -> None:
     if not console.is_terminal:
         console.print(f"{escape(title)}: {spec.steps:,} steps into {root}", highlight=False, soft_wrap=True)
     screen, began = Screen(title, console), time.monotonic()
+    named = "" if is_registered(spec.env) else f" --env {spec.env}"
     try:
         with screen:
             go(screen)
     except Interrupted as stop:
-        console.print(f"stopped by {stop}; saved.  Next: toppo resume {root}", highlight=False, soft_wrap=True)
+        console.print(f"stopped by {stop}; saved.  Next: toppo resume {root}{named}", highlight=False, soft_wrap=True)
         raise SystemExit(stop.code) from None
     seconds = time.monotonic() - began
     reached = f"{sum(screen.recent) / len(screen.recent):,.1f}" if screen.recent else "no episode ended"
     console.print(
         f"{escape(title)}: finished in {seconds:.0f} s.  Return of the last {len(screen.recent)} episodes: {reached}\n"
         f"  run        {root}{os.sep}\n"
-        f"  next       toppo evaluate {root} --video {root}{os.sep}film.mp4\n"
+        f"  next       toppo evaluate {root}{named} --video {root}{os.sep}film.mp4\n"
         f"             toppo plot {root} --out {root}{os.sep}curve.png",
         highlight=False,
         soft_wrap=True,

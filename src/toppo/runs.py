@@ -245,8 +245,7 @@ class _Job:
         """Episodes with the most likely action and the normaliser frozen, from the same starts every time."""
         world = open_player(self.source)
         tests = play(policy_of(state, setup), world, TEST_EPISODES, self.spec.seed)
-        if world.env is not self.source:
-            world.close()
+        world.close()
         with writing(self.layout.root):
             self.records.write_tests(state.steps, [t.ret for t in tests], sum(not t.ended for t in tests))
 

@@ -97,11 +97,9 @@ class Screen:
         rows.add_row("steps", f"{steps:,} of {total:,}   {speed(progress):,.0f} steps/s   {time_left(progress)} left")
         rows.add_row("return", f"{self._mean()}   (mean of the last {len(self.recent)} episodes)")
         rows.add_row("", Text(sparkline(self.history, 60), style="cyan"))
-        rows.add_row(
-            "update",
-            f"TV {metrics['train/tv']:.3f}   epochs {metrics['train/epochs']}   "
-            f"clipped {metrics['train/clip_fraction']:.0%}",
-        )
+        # A trust region clips nothing.
+        clipped = f"   clipped {metrics['train/clip_fraction']:.0%}" if "train/clip_fraction" in metrics else ""
+        rows.add_row("update", f"TV {metrics['train/tv']:.3f}   epochs {metrics['train/epochs']}{clipped}")
         rows.add_row("memory", f"|M| {metrics['memory/size']}   kept {metrics['memory/kept']}   KL {distances}")
         return Panel(rows, title=escape(self.title), title_align="left", expand=False)
 

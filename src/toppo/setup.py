@@ -1,5 +1,6 @@
 """A run's fixed parts, and the state that it starts from."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -66,9 +67,13 @@ def plan(setup: Setup) -> Plan:
 
 def acting(setup: Setup) -> Acting | None:
     """How the policy acts, if the NumPy actor of the workers cannot read its observations: batched, in JAX."""
-    if not setup.spaces.images:
-        return None
-    net = network(setup.common, setup.spaces)
+    return _jax_acting(setup.common, setup.spaces) if setup.spaces.images else None
+
+
+@cache
+def _jax_acting(common: Common, spaces: Spaces) -> Acting:
+    """One compiled program, however often a policy is made to act."""
+    net = network(common, spaces)
     return jax_acting(net, jax.eval_shape(lambda: net.init(0)).policy)
 
 

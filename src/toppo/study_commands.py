@@ -69,6 +69,12 @@ def carry_out(chosen: Study, out: Path | None, given: Any) -> Folder:
     return folder
 
 
+def flags_of(given: Any, *flags: Flag) -> str:
+    """Those of the flags that were given another value than their own, as they are typed."""
+    values = {name: (getattr(given, name), *default) for name, _, *default in flags}
+    return "".join(f" --{n.replace('_', '-')} {value}" for n, (value, default) in values.items() if value != default)
+
+
 def report(arguments: list[str]) -> None:
     """Write a page about runs."""
     from toppo.report.page import About, write_report
@@ -91,9 +97,8 @@ def report(arguments: list[str]) -> None:
         arguments,
     )
     out = given.out or given.folder / "report.html"
-    problems = write_report(
-        given.folder, out, About(given.folder.resolve().name, f"toppo report {given.folder}", given.band)
-    )
+    command = f"toppo report {given.folder}{flags_of(given, BAND_FLAG)}"
+    problems = write_report(given.folder, out, About(given.folder.resolve().name, command, given.band))
     for sentence in problems:
         print(f"note: {sentence}")
     print(f"wrote {out}")
@@ -122,10 +127,13 @@ def reproduce(arguments: list[str]) -> None:
         raise ToppoError(f"{given.figure!r} is not a figure: choose one of {', '.join(names)}")
     out = given.out or Path("runs") / f"{given.figure}-{given.scale}"
     if given.figure in FIGURES:
+        if others := flags_of(given, BAND_FLAG, *HOW_FLAGS):
+            raise ToppoError(f"{given.figure} runs no study, and knows nothing of{others}: leave that away")
         FIGURES[given.figure].make(given.scale, out, print)
     else:
         why = smaller(paper_study(given.figure, "quick"), paper_study(given.figure)) if given.scale == "quick" else ""
-        about = About(given.figure, f"toppo reproduce {given.figure} --scale {given.scale}", given.band, why)
+        command = f"toppo reproduce {given.figure} --scale {given.scale}{flags_of(given, BAND_FLAG)}"
+        about = About(given.figure, command, given.band, why)
         make_study_figure(
             given.figure,
             given.scale,

@@ -163,6 +163,7 @@ class _Loop:
             last_noop = state.batches * self.setup.config.n >= common.noop_steps
             if use_cut_episodes and last_noop and not rewards and state.return_moments.n == 0:
                 rewards = list(buffers.reward.T)
+            rewards = [np.sign(r) for r in rewards] if common.sign_reward else rewards
             state = state._replace(return_moments=_merge_returns(state.return_moments, rewards, common.gamma))
         return state, finished
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.probes import flip, walk
 from toppo import train as loop
+from toppo.algos import REGISTRY
 from toppo.collect.pool import open_pool
 from toppo.envs import describe, make
 from toppo.maths.distributions import Gaussian
@@ -32,7 +33,7 @@ SMALL: dict[str, Any] = {
     "gamma": 0.9,
     "lr": 0.01,
 }
-ALGOS = ("toppo", "ppo", "trpo", "geppo", "otrpo", "oppo", "disc")
+ALGOS = tuple(REGISTRY)
 CASES = [(a, e) for a in ALGOS for e in (walk, flip) if (a, e) != ("disc", flip)]
 every_case = pytest.mark.parametrize(("algo", "source"), CASES, ids=[f"{a}-{e.__name__}" for a, e in CASES])
 
@@ -60,7 +61,7 @@ def go(setup: Setup, source: Callable[[], Any] = walk, state: State | None = Non
     """All iterations; states on the host, because the next update may reuse their memory."""
     pool = open_pool(plan(setup), source, 0)
     if state is not None:
-        assert pool.restore(state.episodes)
+        assert all(pool.restore(state.episodes))
     original, loop.compile_programs = loop.compile_programs, shared_programs
     try:
         turns = train(setup, state or initial_state(setup), pool)

@@ -4,18 +4,19 @@ import jax
 import numpy as np
 import pytest
 
-from tests.algos.small import ALGOS, CASES, every_case, go, learned, on_host, run, small_setup
-from tests.probes import Ending, flip, walk
+from tests.algos.small import ALGOS, CASES, every_case, go, learned, on_host, parameters, run, small_setup
+from tests.probes import Ending, Walk, flip, walk
 from toppo import train as loop
 from toppo.algos import REGISTRY
 from toppo.collect.pool import open_pool
 from toppo.setup import initial_state, plan
 from toppo.snapshot import state_from_arrays, state_to_arrays
+from toppo.types import Common
 from toppo.update import compile_programs
 
 
 def test_the_names_of_the_family():
-    assert tuple(REGISTRY) == ALGOS
+    assert tuple(REGISTRY) == ("toppo", "ppo", "trpo", "geppo", "otrpo", "oppo", "disc")
     assert all(REGISTRY[name].name == name and REGISTRY[name].summary for name in ALGOS)
 
 
@@ -98,3 +99,24 @@ def test_disc_refuses_discrete_actions():
 
 def test_every_case_is_there():
     assert {a for a, _ in CASES} == set(REGISTRY)
+
+
+def test_disc_refuses_choices_before_it_speaks_of_networks_and_a_learning_rate_below_its_floor():
+    disc, config = REGISTRY["disc"], REGISTRY["disc"].config()
+    with pytest.raises(ValueError, match="disc needs continuous actions"):
+        disc.check(config, Common(shared_trunk=True), True)
+    with pytest.raises(ValueError, match=r"lr is 5e-05, but disc lets it fall no lower than lr_min, 0\.0001"):
+        disc.check(config, Common(lr=5e-5), False)
+
+
+def test_signs_alone_move_the_scale_of_rewards_that_are_learned_from_as_signs():
+    class Loud(Walk):
+        """The same walk, paid a thousand times as well."""
+
+        def act(self, action):
+            place, reward, *ends = super().act(action)
+            return place, 1000.0 * reward, *ends
+
+    settings = {"sign_reward": True, "normalise_reward": True}
+    quiet, loud = (parameters(go(small_setup("ppo", source, **settings), source)) for source in (Walk, Loud))
+    assert quiet == loud

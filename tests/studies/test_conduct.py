@@ -6,11 +6,14 @@ import signal
 import time
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 
 from tests.commands import finish, lines, run, start
 from tests.studies.small import SMALL, bytes_of, study_file
+from tests.worlds import Forbidden
 from toppo.rundir.lock import exclusive
+from toppo.studies.random_policy import keep_random_returns
 
 STEPS = 15_360
 FLAGS = ("--evaluate-every", 4000, "--checkpoint-every", 2048)
@@ -114,3 +117,17 @@ def test_a_run_that_cannot_be_carried_out_is_tried_again_and_then_named(tmp_path
     assert out.count("failed, tried again") == out.count("failed, given up") == 1
     assert "1 of 1 runs failed, the first of them ppo-Nowhere-v3-0 (exit code 64: toppo: " in err
     assert "Traceback" not in out + err
+
+
+class Strict(Forbidden):
+    """What is not allowed is an error."""
+
+    def step(self, action):
+        assert action < 2
+        return super().step(action)
+
+
+def test_a_random_policy_takes_allowed_actions_only(tmp_path):
+    gym.register("Strict-v0", entry_point=Strict)
+    keep_random_returns(tmp_path, ["Strict-v0"])
+    assert 0.2 < json.loads((tmp_path / "random.json").read_text())["returns"]["Strict-v0"] < 0.8

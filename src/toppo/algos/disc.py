@@ -45,8 +45,12 @@ class DISCConfig:
 
 def check(config: DISCConfig, common: Common, discrete: bool) -> None:
     """Dimensions of a discrete action do not exist; and the critic's loss is its own."""
-    separate_networks("disc", common)
     require(not discrete, "disc needs continuous actions, but the environment's are discrete: use another algorithm")
+    separate_networks("disc", common)
+    require(
+        common.lr >= config.lr_min,
+        f"lr is {common.lr}, but disc lets it fall no lower than lr_min, {config.lr_min}: lower --lr-min too",
+    )
 
 
 def draw(config: DISCConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:

@@ -25,9 +25,14 @@ class Environment:
     What it shows lies in ``row``, and is overwritten by the next step: nothing is made anew and copied.
     """
 
-    def __init__(self, env: Env, name: str, masked: bool | None = None, row: np.ndarray | None = None) -> None:
-        """Strip the checking wrappers; ``name`` stands in messages, and observations go to ``row``."""
-        self.name = name
+    def __init__(
+        self, env: Env, name: str, masked: bool | None = None, row: np.ndarray | None = None, owned: bool = True
+    ) -> None:
+        """Strip the checking wrappers; ``name`` stands in messages, and observations go to ``row``.
+
+        An environment that is not ``owned`` is left open at the end.
+        """
+        self.name, self._owned = name, owned
         self.env, limit = strip(env)
         self._limit = float("inf") if limit is None else limit
         self.spaces = spaces = describe(env, masked)
@@ -71,7 +76,8 @@ class Environment:
     def close(self) -> None:
         """Close the environment; one that fails in doing so has nothing left to spoil."""
         with suppress(Exception):
-            self.env.close()
+            if self._owned:
+                self.env.close()
 
     def _whole_step(self, action: Any) -> tuple[float, bool, bool]:
         obs, reward, terminated, truncated, info = self.env.step(action)
@@ -149,4 +155,5 @@ def open_environment(
     source: EnvSource, index: int, masked: bool | None = None, row: np.ndarray | None = None
 ) -> Environment:
     """Environment number ``index`` of a run, made from its source."""
-    return Environment(make(source), label_of(source, index), masked, row)
+    env = make(source)
+    return Environment(env, label_of(source, index), masked, row, owned=env is not source)

@@ -93,8 +93,7 @@ class VectorWorld:
         return Moved(self._last.copy(), np.asarray(reward, float), np.asarray(terminated, bool), over, over)
 
     def close(self) -> None:
-        """Close the environments."""
-        self.env.close()
+        """Leave the environments open: they belong to whoever made them."""
 
     def _row(self, obs: Any, info: dict[str, Any], i: int, where: str) -> np.ndarray:
         mask = flat_mask(info["action_mask"][i]) if self.spaces.masked and "action_mask" in info else None

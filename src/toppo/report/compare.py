@@ -62,6 +62,7 @@ class Scores(NamedTuple):
     zero: dict[str, float]  # by environment
     one: dict[str, float]
     arms: dict[str, list[np.ndarray]]  # of every arm that ran on all of these environments
+    left_out: dict[str, str]  # environments, and why they have no score
 
 
 class Aggregate(NamedTuple):
@@ -113,6 +114,8 @@ def pairs_of(groups: list[Group]) -> list[Pair]:
 
 def verdict(pair: Pair) -> str:
     """One word on the final return."""
+    if np.isnan(pair.final.value):
+        return "open: a run has no return"
     if pair.final.low is None:
         return f"open: {pair.final.runs} run{'s' if pair.final.runs > 1 else ''}, no interval below 5"
     return {1: "higher", -1: "lower", 0: "no clear difference"}[pair.final.side]
@@ -121,7 +124,15 @@ def verdict(pair: Pair) -> str:
 def scores_of(groups: list[Group], random: dict[str, float]) -> Scores | None:
     """Scores on the environments that have a baseline and a random policy's return; None if there is no such."""
     one = {g.env: float(g.final().mean()) for g in groups if g.arm == BASELINE}
-    envs = [env for env in one if env in random and one[env] > random[env]]
+    left_out = {}
+    for env in dict.fromkeys(g.env for g in groups):
+        if env not in one:
+            left_out[env] = f"where there is no {BASELINE}"
+        elif env not in random:
+            left_out[env] = "where no random policy was measured"
+        elif not one[env] > random[env]:
+            left_out[env] = f"where {BASELINE} is not above the random policy"
+    envs = [env for env in one if env not in left_out]
     by_arm = {(g.arm, g.env): g for g in groups}
     arms = [a for a in dict.fromkeys(g.arm for g in groups) if all((a, env) in by_arm for env in envs)]
     if not envs:
@@ -129,7 +140,7 @@ def scores_of(groups: list[Group], random: dict[str, float]) -> Scores | None:
     strata = {
         arm: [(by_arm[arm, env].final() - random[env]) / (one[env] - random[env]) for env in envs] for arm in arms
     }
-    return Scores({e: random[e] for e in envs}, {e: one[e] for e in envs}, strata)
+    return Scores({e: random[e] for e in envs}, {e: one[e] for e in envs}, strata, left_out)
 
 
 def aggregates_of(scores: Scores) -> list[Aggregate]:

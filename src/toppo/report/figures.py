@@ -77,6 +77,12 @@ def save(sheet: Any, out: Path) -> None:
         raise ToppoError(f"{out} cannot be written: {error}", IO_ERROR) from error
 
 
+def save_both(sheet: Any, folder: Path, name: str) -> None:
+    """Write the figure for a screen and for a paper: PNG and PDF."""
+    for ending in (".png", ".pdf"):
+        save(sheet, folder / f"{name}{ending}")
+
+
 def svg(sheet: Any, name: str) -> str:
     """The figure as an element of a page: text stays text, ink takes the colour of the page, ids are its own."""
     import matplotlib
@@ -117,9 +123,11 @@ def of_runs(count: int) -> str:
 def draw_curves(axis: Any, groups: list[Group], colours: dict[str, str], shading: str, series: str = "") -> None:
     """Curves of the arms on one environment: the mean; from five runs on its interval, below that every run."""
     for group in groups:
-        rows = np.stack([filled(r.series[series] if series else r.returns) for r in group.runs])
+        runs = [r for r in group.runs if len(r.grid)]
+        x = min((r.grid for r in runs), key=lambda grid: grid[-1], default=np.zeros(0))  # as far as all have come
+        rows = np.array([np.interp(x, r.grid, filled(r.series[series] if series else r.returns)) for r in runs])
         known = ~np.isnan(rows).any(axis=0)
-        x, rows, colour = group.runs[0].grid[known], rows[:, known], colours[group.arm]
+        x, rows, colour = x[known], rows[:, known], colours[group.arm]
         if not len(x):
             continue
         axis.plot(x, mean(rows.T), color=colour, linewidth=1.7, label=f"{group.arm} ({of_runs(len(rows))})")
@@ -195,7 +203,8 @@ def aggregates_figure(found: list[Aggregate]) -> Any:
             axis.scatter([estimate.value], [place], color=colour, marker="|", s=200, linewidth=2.2)
             if estimate.low is not None:
                 axis.plot([estimate.low, estimate.high], [place, place], color=colour, linewidth=4, alpha=0.4)
-        axis.set_yticks(range(len(found)), [a.arm for a in found], fontsize=8, color=INK, parse_math=False)
+        names = [f"{a.arm} ({of_runs(a.iqm.runs)})" for a in found]
+        axis.set_yticks(range(len(found)), names, fontsize=8, color=INK, parse_math=False)
         axis.set_ylim(len(found) - 0.5, -0.5)
         label(axis, name)
     axes[0, 2].axvline(0.5, color=INK, alpha=0.4, linewidth=0.8)

@@ -18,7 +18,7 @@ from toppo.report.figures import (
     finals_figure,
     profile_figure,
     rehearse,
-    save,
+    save_both,
     svg,
 )
 from toppo.report.load import Loaded, clean, load
@@ -56,8 +56,7 @@ def write_report(root: Path, out: Path, about: About) -> list[str]:
         if part.figure is not None:
             if about.rehearsal:
                 rehearse(part.figure, about.rehearsal)
-            for ending in (".png", ".pdf"):
-                save(part.figure, out.with_name(f"{out.stem}-figures") / f"{part.id}{ending}")
+            save_both(part.figure, out.with_name(f"{out.stem}-figures"), part.id)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(render(loaded, parts, about), encoding="utf-8")
@@ -145,6 +144,7 @@ def _across(loaded: Loaded, groups: list[Group]) -> list[Part]:
         "Score: (final return - random policy) / (mean final return of ppo - random policy). "
         f"The two constants: {constants}."
         + (f" Not on all of these tasks, and so left out: {', '.join(left_out)}." if left_out else "")
+        + "".join(f" Left out: {env}, {why}." for env, why in scores.left_out.items())
     )
     return [
         Part(

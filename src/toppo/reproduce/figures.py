@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from toppo.algos import REGISTRY
-from toppo.report.figures import COLOURS, figure, rehearse, save
+from toppo.report.figures import COLOURS, figure, rehearse, save_both
 from toppo.reproduce.run_time import PARTS, measure_run_times
 from toppo.reproduce.two_action import two_action_values
 from toppo.reproduce.v_ratio import measure_during_training
@@ -28,10 +28,13 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
     quick = scale == "quick"
     steps, every, states, rollouts, seeds = (100_000, 20_000, 12, 4, 1) if quick else (10**6, 50_000, 64, 8, 10)
     tasks = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5")
-    rows: list[dict[str, Any]] = []
+    rows = measured_before(out / "v-ratio.json", scale)
+    done = {(r["env"], r["algo"], r["seed"]) for r in rows}
     for env in tasks:
         for algo in ("geppo", "toppo"):
             for seed in range(seeds):
+                if (env, algo, seed) in done:
+                    continue
                 found = measure_during_training(algo, env, steps, every, states, rollouts, seed)
                 rows += [{"env": env, "algo": algo, "seed": seed, **m._asdict()} for m in found]
                 write(out, "v-ratio", {"scale": scale, "rows": rows})
@@ -54,7 +57,7 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
     draw_two_action(axes[0, 3])
     if quick:
         rehearse(sheet, f"{steps:,} steps instead of 1,000,000, {seeds} of 10 seeds")
-    save(sheet, out / "v-ratio.png")
+    save_both(sheet, out, "v-ratio")
 
 
 def draw_two_action(axis: Any) -> None:
@@ -87,7 +90,14 @@ def run_time(scale: str, out: Path, echo: Echo) -> None:
     axis.legend(fontsize=8, frameon=False, ncols=len(PARTS), loc="lower center", bbox_to_anchor=(0.5, 1.0))
     if scale == "quick":
         rehearse(sheet, "20 iterations instead of 200")
-    save(sheet, out / "run-time.png")
+    save_both(sheet, out, "run-time")
+
+
+def measured_before(path: Path, scale: str) -> list[dict[str, Any]]:
+    """The rows of runs that were finished before this was stopped."""
+    data = json.loads(path.read_text()) if path.is_file() else {}
+    rows: list[dict[str, Any]] = data["rows"] if data.get("scale") == scale else []
+    return rows
 
 
 def write(out: Path, name: str, data: Any) -> None:

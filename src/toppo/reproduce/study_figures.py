@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from toppo.report.compare import Group, groups_of
-from toppo.report.figures import curves_figure, finals_figure, rehearse, save
+from toppo.report.figures import curves_figure, finals_figure, rehearse, save_both
 from toppo.report.load import Loaded, load
 from toppo.studies.folder import Folder
 from toppo.studies.paper import paper_study
@@ -57,8 +57,7 @@ def make_study_figure(
     sheet = STUDY_FIGURES[name].draw(groups_of(loaded), band)
     if scale == "quick":
         rehearse(sheet, smaller(study, paper_study(name)))
-    for ending in (".png", ".pdf"):
-        save(sheet, out / f"{name}{ending}")
+    save_both(sheet, out, name)
     report(curves, out / "report.html")
 
 
