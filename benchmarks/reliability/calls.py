@@ -1,4 +1,4 @@
-"""Rows 3, 7, 19 and 21 as the system sees them: what runs open, execute, sync and listen on, by strace."""
+"""Runs as the system sees them: what they open, execute, sync and listen on, by strace."""
 
 import json
 import os

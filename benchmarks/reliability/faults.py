@@ -1,4 +1,4 @@
-"""Rows 3, 8 to 11, 15 and 16: disks that fail, environments that fail, signals, and two runs in one directory."""
+"""Disks that fail, environments that fail, signals, and two runs in one directory."""
 
 import os
 import resource

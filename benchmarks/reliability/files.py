@@ -1,4 +1,4 @@
-"""Rows 4 to 7 and 21: damaged checkpoints, and run directories that a stranger made to do harm."""
+"""Damaged checkpoints, and run directories that a stranger made to do harm."""
 
 import hashlib
 import json

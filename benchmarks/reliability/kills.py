@@ -1,4 +1,4 @@
-"""Rows 1 and 2: runs that are killed again and again, also while they resume, end in the bytes of a run left alone."""
+"""Runs that are killed again and again, also while they resume, end in the bytes of a run left alone."""
 
 import random
 import shutil

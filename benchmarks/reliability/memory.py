@@ -1,4 +1,4 @@
-"""Row 26: resident memory and open files of a long run."""
+"""Resident memory and open files of a long run."""
 
 import json
 import os

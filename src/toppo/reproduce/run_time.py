@@ -38,7 +38,7 @@ def _measure(algo: str, env: str, iterations: int, seed: int) -> RunTime:
     setup = setup_for(spec, env)
     pool = open_pool(plan(setup), env, 0)
     laps: list[dict[str, float]] = []
-    compiling = 8  # by then every number of batches has been met
+    compiling = 8  # by then every number of batches has been met, except by DISC, whose memory goes on growing
     for i, iteration in enumerate(train(setup, initial_state(setup), pool)):
         if i >= compiling:
             laps.append(iteration.seconds)
