@@ -37,6 +37,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/throughput_atari.py
 	$(BIN)/python benchmarks/profile_iteration.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/limits.py
+	$(BIN)/python benchmarks/seeds_together.py
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -5,11 +5,12 @@
 A real run in a directory of its own, one environment in the process that learns, so that nothing hides behind the rest;
 a checkpoint every 50,000 steps, as by default.  The parts of collecting are found by living through batches again: the
 simulator alone with the same actions, then the package's step, then the network alone on the same observations; what
-is left is storing and counting.  Medians.
+is left is storing and counting.  Medians.  The table goes to docs/results/profile.
 """
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from toppo.runs import Options, Progress, setup_for, start
 from toppo.setup import Setup, plan
 from toppo.types import State
 
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "profile"
 COMPILING = 4  # iterations at the start that do not count
 
 
@@ -107,7 +109,7 @@ def profile(env_id: str, algo: str, iterations: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a table."""
+    """Measure and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="HalfCheetah-v5")
     parser.add_argument("--algos", nargs="+", default=["ppo", "toppo"])
@@ -115,11 +117,16 @@ def main() -> None:
     a = parser.parse_args()
     prepare()
     tables = {algo: profile(a.env, algo, a.iterations) for algo in a.algos}
-    print(f"| {a.env}, one core at a time | " + " | ".join(f"{algo}, ms | share" for algo in tables) + " |")
-    print("|---|" + "---:|---:|" * len(tables))
+    command = " ".join(["python benchmarks/profile_iteration.py", *sys.argv[1:]])
+    lines = ["# Where an iteration's time goes", "", f"    {command}", ""]
+    lines.append(f"| {a.env}, one core at a time | " + " | ".join(f"{algo}, ms | share" for algo in tables) + " |")
+    lines.append("|---|" + "---:|---:|" * len(tables))
     for part in next(iter(tables.values())):
         cells = [f"{t[part] * 1e3:.1f} | {t[part] / sum(t.values()):.0%}" for t in tables.values()]
-        print(f"| {part} | " + " | ".join(cells) + " |")
+        lines.append(f"| {part} | " + " | ".join(cells) + " |")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":
