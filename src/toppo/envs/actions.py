@@ -33,7 +33,7 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
 
     def rescale(action: np.ndarray) -> Any:
         scaled = (np.minimum(np.maximum(action, low), high) * factor + shift).astype(dtype)
-        return scaled.reshape(*action.shape[:-1], *shape)
+        return scaled.reshape((*action.shape[:-1], *shape))
 
     return rescale
 
