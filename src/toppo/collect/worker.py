@@ -140,6 +140,7 @@ class Worker:
         self.plan, self.indices, self.buffers, self.on_nan = plan, indices, buffers, on_nan
         self.acting = acting or mlp_acting(plan)
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
+        self._mine = slice(indices[0], indices[-1] + 1)
         self.rows = live_rows(plan.row_size, plan.row_dtype, len(indices))
         self.envs = {
             i: open_environment(source, i, plan.masked, row) for i, row in zip(indices, self.rows, strict=True)
@@ -157,8 +158,7 @@ class Worker:
 
         Returns the values that were not finite and that it went round.
         """
-        plan, b, indices, rows = self.plan, self.buffers, self.indices, self.rows
-        mine = slice(indices[0], indices[-1] + 1)
+        plan, b, indices, rows, mine = self.plan, self.buffers, self.indices, self.rows, self._mine
         self._ends, self._notices = dict(ends or {}), []
         actor = self.acting(b.shift, b.factor, b.weights, len(indices))
         noise = batch_noise(plan, indices, batch)
@@ -182,7 +182,7 @@ class Worker:
                     self._begin(t, i)
                     actions = actor(rows, noise[t])
                     b.obs[t, i], b.action[t, i] = rows[j], actions[j]
-        self._store_what_followed(mine)
+        self._store_what_followed()
         return self._notices
 
     def _begin(self, t: int, i: int) -> None:
@@ -217,11 +217,8 @@ class Worker:
 
     def _step_all(self, t: int, together: StepTogether, actions: np.ndarray) -> None:
         """Take row ``t`` in all environments."""
-        b, first = self.buffers, self.indices[0]
-        mine = slice(first, first + len(self.indices))
-        self._calls += self.plan.steps
-        b.progress.call[mine] = self._calls + t
-        b.progress.step[mine] += 1
+        b, mine, first = self.buffers, self._mine, self.indices[0]
+        self._mark(t, mine, b.progress.step[mine] + 1)
         b.reward[t, mine], ends = together(actions)
         for j, terminated in ends:
             b.terminated[t, first + j] = terminated
@@ -237,9 +234,9 @@ class Worker:
         elif not b.terminated[t, i]:
             self.finals[t, i] = last.copy()
 
-    def _store_what_followed(self, mine: slice) -> None:
+    def _store_what_followed(self) -> None:
         """Fill ``next_obs``: the next row's observation, except where an episode ended and the last one lies there."""
-        b = self.buffers
+        b, mine = self.buffers, self._mine
         if self.plan.images:
             b.next_obs[mine] = self.rows
         else:
@@ -251,7 +248,7 @@ class Worker:
         self._mark(t, i, 0)
         self.envs[i].reset(seed_for(self.plan.seed, Purpose.EPISODE, i, self.started[i] - 1))
 
-    def _mark(self, t: int, i: int, step: int) -> None:
+    def _mark(self, t: int, i: int | slice, step: int | np.ndarray) -> None:
         """Leave a note of the call that follows, for the case that it never returns."""
         self._calls += self.plan.steps
         progress = self.buffers.progress
