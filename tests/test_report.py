@@ -6,7 +6,7 @@ import pytest
 
 from toppo.errors import BAD_DATA, IO_ERROR, NO_INPUT, ToppoError
 from toppo.report.compare import Group, filled, groups_of, pairs_of, scores_of, verdict
-from toppo.report.figures import colours_of, draw_curves, figure, learning_curves
+from toppo.report.figures import colours_of, curves_figure, draw_curves, figure, learning_curves
 from toppo.report.load import arm_of, load, run_from_curve, run_from_directory
 from toppo.rundir.layout import write_json
 from toppo.rundir.log import JsonLines
@@ -117,7 +117,7 @@ def test_below_five_runs_the_runs_are_drawn_and_no_interval(runs, lines, bands):
     drawn = axes[0, 0].get_lines()
     assert (len(drawn), len(axes[0, 0].collections)) == (lines, bands)
     np.testing.assert_allclose(drawn[0].get_ydata(), np.mean([[s, s * s] for s in range(runs)], axis=0))
-    assert drawn[0].get_label() == f"toppo ({runs} run{'s' if runs > 1 else ''})"
+    assert drawn[0].get_label() == "toppo"
 
 
 def test_runs_of_different_lengths_are_drawn_as_far_as_all_have_come():
@@ -130,7 +130,14 @@ def test_runs_of_different_lengths_are_drawn_as_far_as_all_have_come():
     expected = [np.interp(x, long.runs[0].grid, [0.0, 10.0, 20.0, 30.0]) for x in (5.0, 15.0)]
     np.testing.assert_allclose(mean.get_xdata(), [5.0, 15.0])
     np.testing.assert_allclose(mean.get_ydata(), [(expected[0] + 4) / 2, (expected[1] + 6) / 2])
-    assert mean.get_label() == "toppo (2 runs)"
+
+
+def test_the_legend_counts_the_runs_that_are_drawn():
+    three, one = group([[1.0, 2.0]] * 3), group([[1.0, 2.0]], env="Hopper-v5")
+    empty = one.runs[0]._replace(grid=np.zeros(0), returns=np.zeros(0))
+    other = group([[1.0, 2.0]], arm="ppo")
+    sheet = curves_figure([three, other, one._replace(runs=[*one.runs, empty])])
+    assert [text.get_text() for text in sheet.legends[0].get_texts()] == ["toppo (1 to 3 runs)", "ppo (1 run)"]
 
 
 def test_the_papers_shading_is_one_standard_deviation():

@@ -56,7 +56,7 @@ def test_the_budgets_of_the_paper():
 def test_committed_curves_count_as_finished(tmp_path):
     """The curves' files keep the names and the specs that the study gives its runs."""
     folder, jobs = Folder(tmp_path, CURVES), jobs_of(paper_study("proof"))
-    assert len(jobs) == 50 + 15 + 75
+    assert len(jobs) == 75 + 15 + 60
     found = {j.name for j in jobs if folder.finished(j)}
     curves = {p.stem for p in CURVES.glob("*.json") if "grid" in json.loads(p.read_text())}
     assert found == curves != set()

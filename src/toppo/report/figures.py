@@ -10,7 +10,7 @@ import numpy as np
 
 from toppo.errors import IO_ERROR, ToppoError
 from toppo.report.compare import Aggregate, Group, Scores, filled
-from toppo.report.load import run_from_directory
+from toppo.report.load import Run, run_from_directory
 from toppo.report.statistics import (
     LEAST_FOR_INTERVAL,
     band,
@@ -102,11 +102,10 @@ def label(axis: Any, text: str, **where: Any) -> None:
     axis.set_title(text, fontsize=10, color=INK, parse_math=False, **where)
 
 
-def legend(axis: Any, **where: Any) -> None:
-    """A legend in the house style."""
-    if axis.get_legend_handles_labels()[0]:
-        for text in axis.legend(fontsize=8, frameon=False, labelcolor=INK, **where).get_texts():
-            text.set_parse_math(False)
+def legend(where: Any, **how: Any) -> None:
+    """A legend in the house style, of an axis or of a whole sheet."""
+    for text in where.legend(fontsize=8, frameon=False, labelcolor=INK, **how).get_texts():
+        text.set_parse_math(False)
 
 
 def colours_of(arms: Sequence[str]) -> dict[str, str]:
@@ -115,22 +114,30 @@ def colours_of(arms: Sequence[str]) -> dict[str, str]:
     return COLOURS | {a: MORE_COLOURS[i % len(MORE_COLOURS)] for i, a in enumerate(others)}
 
 
-def of_runs(count: int) -> str:
-    """So many runs."""
-    return f"{count} run{'s' if count > 1 else ''}"
+def of_runs(*counts: int) -> str:
+    """So many runs, or from so many to so many."""
+    least, most = min(counts), max(counts)
+    return f"{least} to {most} runs" if least < most else f"{most} run{'s' if most > 1 else ''}"
+
+
+def with_curve(group: Group) -> list[Run]:
+    """The runs of an arm that have come far enough to be drawn."""
+    return [r for r in group.runs if len(r.grid)]
 
 
 def draw_curves(axis: Any, groups: list[Group], colours: dict[str, str], shading: str, series: str = "") -> None:
     """Curves of the arms on one environment: the mean; from five runs on its interval, below that every run."""
+    from matplotlib.ticker import EngFormatter
+
     for group in groups:
-        runs = [r for r in group.runs if len(r.grid)]
+        runs = with_curve(group)
         x = min((r.grid for r in runs), key=lambda grid: grid[-1], default=np.zeros(0))  # as far as all have come
         rows = np.array([np.interp(x, r.grid, filled(r.series[series] if series else r.returns)) for r in runs])
         known = ~np.isnan(rows).any(axis=0)
         x, rows, colour = x[known], rows[:, known], colours[group.arm]
         if not len(x):
             continue
-        axis.plot(x, mean(rows.T), color=colour, linewidth=1.7, label=f"{group.arm} ({of_runs(len(rows))})")
+        axis.plot(x, mean(rows.T), color=colour, linewidth=1.7, label=group.arm)
         if shading == "std" and len(rows) > 1:
             middle, spread = rows.mean(axis=0), rows.std(axis=0)
             axis.fill_between(x, middle - spread, middle + spread, color=colour, alpha=0.18, linewidth=0)
@@ -140,17 +147,23 @@ def draw_curves(axis: Any, groups: list[Group], colours: dict[str, str], shading
         elif len(rows) > 1:
             for row in rows:
                 axis.plot(x, row, color=colour, alpha=0.35, linewidth=0.7)
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))  # 200k, 1M
     axis.set_xlabel("environment steps", fontsize=9, color=INK)
 
 
 def curves_figure(groups: list[Group], shading: str = "bootstrap", series: str = "", name: str = "") -> Any:
-    """Learning curves, one panel per environment."""
+    """Learning curves, one panel per environment, and one legend that covers none of them."""
     envs, colours = list(dict.fromkeys(g.env for g in groups)), colours_of([g.arm for g in groups])
     sheet, axes = panels(len(envs))
     for axis, env in zip(axes, envs, strict=True):
         draw_curves(axis, [g for g in groups if g.env == env], colours, shading, series)
         label(axis, env)
-        legend(axis)
+    lines = {arm: line for axis in axes for line, arm in zip(*axis.get_legend_handles_labels(), strict=True)}
+    counts = {arm: [len(with_curve(g)) for g in groups if g.arm == arm] for arm in lines}
+    names = [f"{arm} ({of_runs(*counts[arm])})" for arm in lines]
+    columns = 2 * min(len(axes), 3)
+    sheet.set_figheight(sheet.get_figheight() + 0.2 * -(-len(names) // columns))
+    legend(sheet, handles=list(lines.values()), labels=names, loc="outside lower center", ncols=columns)
     axes[0].set_ylabel(name or "return of training episodes", fontsize=9, color=INK)
     return sheet
 

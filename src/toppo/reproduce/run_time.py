@@ -5,14 +5,18 @@ may stop early; ``value`` is the part of it that is still to be waited for.
 """
 
 import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
 
 from toppo.collect.pool import open_pool
 from toppo.presets import spec_for
 from toppo.runs import setup_for
 from toppo.setup import initial_state, plan
-from toppo.train import train
+from toppo.spec import Spec
+from toppo.train import Iteration, train
 
+COMPILING = 8  # by then every number of batches has been met, except by DISC, whose memory goes on growing
 PARTS = ("collect", "label", "update", "select", "value")
 
 
@@ -29,21 +33,20 @@ class RunTime(NamedTuple):
 
 
 def measure_run_times(algos: list[str], env: str, iterations: int, seed: int = 0) -> list[RunTime]:
-    """Each algorithm after the other in this process; the first iterations compile and do not count."""
-    return [_measure(algo, env, iterations, seed) for algo in algos]
+    """An iteration of each algorithm in turn, so that a machine's slow minutes slow them all."""
+    with ExitStack() as stack:
+        specs = [spec_for(env, algo, 10**9, seed) for algo in algos]
+        trained = [_training(spec, env, stack) for spec in specs]
+        rounds = [[next(one).seconds for one in trained] for _ in range(COMPILING + iterations)][COMPILING:]
+    return [RunTime(s.algo, _medians([laps[i] for laps in rounds], s.config.n)) for i, s in enumerate(specs)]
 
 
-def _measure(algo: str, env: str, iterations: int, seed: int) -> RunTime:
-    spec = spec_for(env, algo, 10**9, seed)
+def _training(spec: Spec, env: str, stack: ExitStack) -> Iterator[Iteration]:
     setup = setup_for(spec, env)
     pool = open_pool(plan(setup), env, 0)
-    laps: list[dict[str, float]] = []
-    compiling = 8  # by then every number of batches has been met, except by DISC, whose memory goes on growing
-    for i, iteration in enumerate(train(setup, initial_state(setup), pool)):
-        if i >= compiling:
-            laps.append(iteration.seconds)
-        if len(laps) == iterations:
-            break
-    pool.close()
-    per_thousand = 1e6 / spec.config.n
-    return RunTime(algo, {part: per_thousand * statistics.median(lap[part] for lap in laps) for part in PARTS})
+    stack.callback(pool.close)
+    return train(setup, initial_state(setup), pool)
+
+
+def _medians(laps: Sequence[dict[str, float]], steps: int) -> dict[str, float]:
+    return {part: 1e6 / steps * statistics.median(lap[part] for lap in laps) for part in PARTS}

@@ -8,6 +8,7 @@ FAMILY = ("toppo", "ppo", "geppo", "trpo", "otrpo", "oppo", "disc")
 DISCRETE = tuple(algo for algo in FAMILY if algo != "disc")
 FIVE_TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5", "Walker2d-v5", "Reacher-v5")
 THREE_TASKS = ("HalfCheetah-v5", "Hopper-v5", "Swimmer-v5")
+HUMANOIDS = ("HumanoidStandup-v5", "Humanoid-v5")
 LONG_GAMES = ("BreakoutNoFrameskip-v4", "CrazyClimberNoFrameskip-v4")
 SHORT_GAMES = tuple(game for game in PAPER_GAMES if game not in LONG_GAMES)
 MINIGRID = "minigrid:MiniGrid-Empty-5x5-v0"
@@ -33,15 +34,6 @@ def _alpha_n() -> tuple[Arm, ...]:
     )
 
 
-def _controls() -> tuple[Arm, ...]:
-    return (
-        *arms("toppo", "ppo"),
-        Arm.of("toppo", "toppo-alpha=0", alpha=0.0),
-        Arm.of("toppo", "toppo-no-early-stop", early_stop=False),
-        Arm.of("ppo", "ppo-early-stop", early_stop=True),
-    )
-
-
 def _adaptive() -> tuple[Arm, ...]:
     return (*arms("toppo"), Arm.of("toppo", "toppo-adaptive-eps", adapt_eps=True))
 
@@ -53,19 +45,32 @@ def _one(name: str, text: str, chosen: tuple[Arm, ...], envs: tuple[str, ...], s
 SELECTION_TASKS = ("HalfCheetah-v5", "HumanoidStandup-v5")
 EPS_TASKS = ("HalfCheetah-v5", "HumanoidStandup-v5", "Swimmer-v5", "Reacher-v5")
 ALPHA_TASKS = ("Swimmer-v5", "HumanoidStandup-v5", "Walker2d-v5")
+CONTROLS = (
+    *arms("toppo", "ppo"),
+    Arm.of("toppo", "toppo-alpha=0", alpha=0.0),
+    Arm.of("toppo", "toppo-no-early-stop", early_stop=False),
+    Arm.of("ppo", "ppo-early-stop", early_stop=True),
+)
 MEMORY_ARMS = (Arm.of("toppo"), Arm.of("toppo", "toppo-NOT", select=False))
 
 # Without annealing a run of 500k steps is the first half of one of 1M: only the arm that continues is trained anew.
 PROOF = Study(
     "proof",
-    "ToPPO and PPO on five tasks, 5 seeds; the other five algorithms, 3 seeds; batches that reset or continue",
+    "ToPPO, PPO and GePPO on five tasks, 5 seeds; the other four, 3 seeds; batches that reset or continue",
     (
-        Grid(arms("toppo", "ppo"), FIVE_TASKS, MILLION, 5),
+        Grid(arms("toppo", "ppo", "geppo"), FIVE_TASKS, MILLION, 5),
         Grid((Arm.of("toppo", reset_each_batch=False),), THREE_TASKS, MILLION // 2, 5),
-        Grid(arms("geppo", "trpo", "otrpo", "oppo", "disc"), FIVE_TASKS, MILLION, 3),
+        Grid(arms("trpo", "otrpo", "oppo", "disc"), FIVE_TASKS, MILLION, 3),
     ),
 )
-
+PROOF_HUMANOIDS = _one(
+    "proof-humanoid",
+    "ToPPO, PPO and GePPO on the two humanoids",
+    arms("toppo", "ppo", "geppo"),
+    HUMANOIDS,
+    MILLION // 2,
+    3,
+)
 PROOF_GAMES = Study(
     "proof-atari",
     "ToPPO and PPO on two games, 2 seeds; a short run of each on the other thirteen",
@@ -93,8 +98,9 @@ PAPER = {
         _one("memory-size", "|M| over training", MEMORY_ARMS, ("Swimmer-v5",), MILLION, 10),
         _one("adaptive-eps", "fixed and adaptive clip range", _adaptive(), EPS_TASKS, MILLION, 10),
         _one("alpha-n", "alpha and N, final return", _alpha_n(), ALPHA_TASKS, MILLION, 10),
-        _one("controls", "is it the old data or the early stop?", _controls(), THREE_TASKS, MILLION, 10),
+        _one("controls", "is it the old data or the early stop?", CONTROLS, THREE_TASKS, MILLION, 10),
         PROOF,
+        PROOF_HUMANOIDS,
         PROOF_GAMES,
         PROOF_DISCRETE,
     )
