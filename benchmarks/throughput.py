@@ -31,7 +31,9 @@ OURS = {
     "toppo ToPPO, 1 env": ["toppo", "toppo", "1", "1"],
     "toppo PPO, 8 envs, 2 workers": ["toppo", "ppo", "8", "2"],
     "toppo PPO, 32 envs, 2 workers": ["toppo", "ppo", "32", "2"],
+    "toppo PPO, 64 envs, 2 workers": ["toppo", "ppo", "64", "2"],
     "toppo ToPPO, 2 envs, 2 workers": ["toppo", "toppo", "2", "2"],
+    "toppo ToPPO, 16 envs, 2 workers": ["toppo", "toppo", "16", "2"],
 }
 LIMITS = {
     "MuJoCo alone, one core": ["simulator", "0"],
@@ -109,7 +111,7 @@ def products(env_id: str, updates: int = 20) -> float:
     return updates * 2048 / (time.perf_counter() - began)
 
 
-def toppo(env_id: str, algo: str, workers: int, batches: int = 24, **settings) -> float:
+def toppo(env_id: str, algo: str, workers: int, batches: int = 40, **settings) -> float:
     """Steps per second of this package from the fourth iteration on."""
     from toppo.collect.faults import NO_TOLERANCE
     from toppo.collect.pool import open_pool

@@ -30,6 +30,9 @@ CASES = [
     ("toppo", "towers", "multi_discrete"),
     ("geppo", "small_image", "discrete"),
     ("trpo", "small_image", "discrete"),
+    ("otrpo", "small_image", "multi_binary"),
+    ("oppo", "grey", "discrete"),
+    ("disc", "small_image", "box"),
     ("ppo", "grey", "box"),
 ]
 
