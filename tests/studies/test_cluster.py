@@ -1,4 +1,4 @@
-"""A study on a real Ray cluster of two nodes, with a worker killed and a node removed on the way."""
+"""A study on a real Ray cluster of two nodes, with a worker, a node, the driver and the head lost on the way."""
 
 import os
 import signal
@@ -34,23 +34,37 @@ def test_a_cluster_without_a_token_is_refused(monkeypatch):
         RayEngine("local", 1, 1)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_a_cluster_that_loses_a_worker_and_a_node_gives_the_same_bytes(tmp_path):
-    pytest.importorskip("ray", reason="no Ray")
-    from ray.cluster_utils import Cluster
-
+@pytest.fixture
+def alone(tmp_path):
+    """The same study without a cluster."""
     code, out, err = run("study", study_file(tmp_path, STEPS), "--out", tmp_path / "alone", *FLAGS)
     assert code == 0, out + err
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    return bytes_of(tmp_path / "alone")
+
+
+def head():
+    from ray.cluster_utils import Cluster
+
+    return Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+
+
+def begin(cluster, folder):
+    """The study on the cluster, as soon as both runs are on their way."""
+    shared = folder / "shared"
+    logs = [shared / f"{arm}-Pendulum-v1-0" / "metrics.jsonl" for arm in ("toppo", "ppo")]
+    process = start("study", folder / "small.json", "--ray", cluster.address, "--out", shared, "--retries", 3, *FLAGS)
+    wait(process, lambda: all(lines(log) > 10 for log in logs))
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_that_loses_a_worker_and_a_node_gives_the_same_bytes(tmp_path, alone):
+    pytest.importorskip("ray", reason="no Ray")
+    cluster = head()
     try:
         second = cluster.add_node(num_cpus=1)
-        shared = tmp_path / "shared"
-        logs = [shared / f"{arm}-Pendulum-v1-0" / "metrics.jsonl" for arm in ("toppo", "ppo")]
-        process = start(
-            "study", tmp_path / "small.json", "--ray", cluster.address, "--out", shared, "--retries", 3, *FLAGS
-        )
-        wait(process, lambda: all(lines(log) > 10 for log in logs))
+        process = begin(cluster, tmp_path)
         os.kill(pids("ray::_carry_out")[0], signal.SIGKILL)
         time.sleep(2)
         cluster.remove_node(second, allow_graceful=False)
@@ -58,7 +72,29 @@ def test_a_cluster_that_loses_a_worker_and_a_node_gives_the_same_bytes(tmp_path)
         assert code == 0, out + err
     finally:
         cluster.shutdown()
-    assert bytes_of(shared) == bytes_of(tmp_path / "alone")
+    assert bytes_of(tmp_path / "shared") == alone
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_study_whose_driver_and_head_died_continues_to_the_same_bytes(tmp_path, alone):
+    pytest.importorskip("ray", reason="no Ray")
+    cluster = head()
+    try:
+        cluster.add_node(num_cpus=1)
+        process = begin(cluster, tmp_path)
+        process.kill()
+        process.communicate()
+    finally:
+        cluster.shutdown()
+    cluster = head()
+    try:
+        where = ("--ray", cluster.address, "--out", tmp_path / "shared", *FLAGS)
+        code, out, err = run("study", tmp_path / "small.json", *where)
+        assert code == 0, out + err
+    finally:
+        cluster.shutdown()
+    assert bytes_of(tmp_path / "shared") == alone
 
 
 def wait(process, there):
