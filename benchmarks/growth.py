@@ -7,13 +7,12 @@ the iterations after the first ones, and the whole is measured twice, in turn.  
 docs/results/growth.
 """
 
-import json
 import statistics
 import time
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
+from page import write_page
 
 from toppo.collect.pool import open_pool
 from toppo.device import prepare
@@ -23,7 +22,6 @@ from toppo.runs import setup_for
 from toppo.setup import initial_state, plan
 from toppo.train import train
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "growth"
 COMPILING, COUNTED = 8, 12  # iterations; memory must be full before one counts
 AXES = {
     "environments": ("envs", (1, 2, 4, 8, 16, 32, 64)),
@@ -85,9 +83,7 @@ def main() -> None:
             for value in values:
                 found[axis][value].append(microseconds(**{setting: value}))
                 print(f"{repeat + 1}/2 {axis:<28} {value:>6} {found[axis][value][-1]:>9.1f} us per step", flush=True)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "results.json").write_text(json.dumps(found, indent=1) + "\n")
-    text = ["# Growth", "", "    python benchmarks/growth.py", "", "Microseconds per step, updates included."]
+    text = ["Microseconds per step, updates included."]
     sheet, axes = panels(len(AXES))
     for axis, (name, points) in zip(axes, found.items(), strict=True):
         middles = [statistics.median(values) for values in points.values()]
@@ -97,8 +93,7 @@ def main() -> None:
         axis.set_ylim(bottom=min(8.0, min(middles)))
         text += ["", f"| {name} | " + " | ".join(map(str, points)) + " |", "|---|" + "---:|" * len(points)]
         text.append("| us | " + " | ".join(f"{m:.1f}" for m in middles) + " |")
-    save(sheet, RESULTS / "growth.png")
-    (RESULTS / "README.md").write_text("\n".join([*text, "", "![growth](growth.png)"]) + "\n")
+    save(sheet, write_page("growth", "Growth", [*text, "", "![growth](growth.png)"], found) / "growth.png")
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from page import write_page
+
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent / "docs" / "results" / "limits"
 CORES = sorted(os.sched_getaffinity(0))[:2]
 RUN, SIMULATOR = ["toppo", "toppo", "1", "0"], ["simulator", "0"]
 
@@ -118,13 +119,9 @@ def main() -> None:
         memory = [most_memory(a.env, cache) for _ in range(a.repeats)]
     for part in memory[0]:
         rows[f"megabytes of the {part} process at most"] = [found[part] for found in memory]
-    command = " ".join(["python benchmarks/limits.py", *sys.argv[1:]])
-    lines = [f"# Limits, {a.env}", "", f"    {command}", "", "| | median | range |", "|---|---:|---:|"]
+    lines = ["| | median | range |", "|---|---:|---:|"]
     lines += [f"| {n} | {statistics.median(v):.3g} | {min(v):.3g} to {max(v):.3g} |" for n, v in rows.items()]
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "results.json").write_text(json.dumps({"command": command, "rows": rows}, indent=1) + "\n")
-    (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
-    print("\n" + "\n".join(lines))
+    write_page("limits", f"Limits, {a.env}", lines, rows)
 
 
 if __name__ == "__main__":

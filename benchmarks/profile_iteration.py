@@ -10,7 +10,6 @@ is left is storing and counting.  Medians.  The table goes to docs/results/profi
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
+from page import write_page
 
 from toppo.collect.worker import Worker, buffers_in, buffers_size
 from toppo.device import prepare
@@ -28,7 +28,6 @@ from toppo.runs import Options, Progress, setup_for, start
 from toppo.setup import Setup, plan
 from toppo.types import State
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "profile"
 COMPILING = 4  # iterations at the start that do not count
 
 
@@ -117,16 +116,12 @@ def main() -> None:
     a = parser.parse_args()
     prepare()
     tables = {algo: profile(a.env, algo, a.iterations) for algo in a.algos}
-    command = " ".join(["python benchmarks/profile_iteration.py", *sys.argv[1:]])
-    lines = ["# Where an iteration's time goes", "", f"    {command}", ""]
-    lines.append(f"| {a.env}, one core at a time | " + " | ".join(f"{algo}, ms | share" for algo in tables) + " |")
+    lines = [f"| {a.env}, one core at a time | " + " | ".join(f"{algo}, ms | share" for algo in tables) + " |"]
     lines.append("|---|" + "---:|---:|" * len(tables))
     for part in next(iter(tables.values())):
         cells = [f"{t[part] * 1e3:.1f} | {t[part] / sum(t.values()):.0%}" for t in tables.values()]
         lines.append(f"| {part} | " + " | ".join(cells) + " |")
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    write_page("profile", "Where an iteration's time goes", lines, tables)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ import sys
 import time
 from pathlib import Path
 
+from page import write_page
+
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent / "docs" / "results" / "throughput"
 SIMULATOR = ["gymnasium==1.4.0", "mujoco==3.17.0", "imageio", "packaging"]
 PEERS = {
     "sb3": ("Stable-Baselines3", "stable_baselines.py", ["stable-baselines3==2.9.2", "sb3-contrib==2.9.2"]),
@@ -205,13 +206,10 @@ def write(record: dict) -> None:
     """The record, its tables and its figure."""
     from toppo.report.figures import figure, save
 
-    tasks = record["tasks"]
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "results.json").write_text(json.dumps(record, indent=1) + "\n")
-    text = ["# Throughput", "", f"    {record['command']}", "", f"{record['machine']}, {record['cores']} cores.", ""]
+    tasks, text = record["tasks"], [f"{record['machine']}, {record['cores']} cores.", ""]
     for task, results in tasks.items():
         text += report(task, results)
-    (RESULTS / "README.md").write_text("\n".join([*text, "![steps per second](throughput.png)"]) + "\n")
+    folder = write_page("throughput", "Throughput", [*text, "![steps per second](throughput.png)"], record)
     sheet, axes = figure(1, len(tasks), width=5.2, height=4.2)
     for axis, (task, results) in zip(axes[0], tasks.items(), strict=True):
         names = list(results)[::-1]
@@ -224,8 +222,7 @@ def write(record: dict) -> None:
         axis.set_xlabel("environment steps per second, updates included", fontsize=8)
         axis.tick_params(labelsize=7)
         axis.margins(x=0.15)
-    save(sheet, RESULTS / "throughput.png")
-    print("\n" + "\n".join(text))
+    save(sheet, folder / "throughput.png")
 
 
 def main() -> None:
@@ -255,15 +252,7 @@ def main() -> None:
             for name, row in table.items():
                 results[name].append(measure(task, row))
                 print(f"{repeat + 1}/{a.repeats} {task:<16} {name:<42} {results[name][-1]:>9,.0f} steps/s", flush=True)
-    command = " ".join(["python benchmarks/throughput.py", *sys.argv[1:]])
-    write(
-        {
-            "command": command,
-            "machine": platform.processor() or platform.machine(),
-            "cores": os.cpu_count(),
-            "tasks": tasks,
-        }
-    )
+    write({"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "tasks": tasks})
 
 
 if __name__ == "__main__":

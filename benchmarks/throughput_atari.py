@@ -17,10 +17,10 @@ import sys
 import time
 from pathlib import Path
 
+from page import write_page
 from throughput import python_of, speed_of, toppo
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent / "docs" / "results" / "throughput-atari"
 GAMES, STEPS, EPOCHS, MINIBATCHES = 8, 128, 4, 4
 ROWS = {
     "ale-py's vector environment alone": ["emulator"],
@@ -102,18 +102,13 @@ def measure(env_id: str, row: list[str], batches: str) -> float:
     return speed_of(command)
 
 
-def write(record: dict, env_id: str) -> None:
+def write(results: dict[str, list[float]], env_id: str) -> None:
     """The record and its table."""
-    results = record["rows"]
     middles = {name: statistics.median(values) for name, values in results.items()}
     peer = middles["Stable-Baselines3 PPO"]
     ideal = 1 / sum(1 / middles[name] for name in list(ROWS)[:2])
     every, frames = stored_bytes(env_id)
     text = [
-        f"# Throughput on {env_id}",
-        "",
-        f"    {record['command']}",
-        "",
         "| | steps/s, median | range | over Stable-Baselines3 |",
         "|---|---:|---:|---:|",
         *(
@@ -125,10 +120,8 @@ def write(record: dict, env_id: str) -> None:
         f"{middles['toppo PPO'] / ideal:.0%} of it.",
         f"A stored step takes {every:,} bytes, {frames:,} of them its four frames.",
     ]
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "results.json").write_text(json.dumps(record, indent=1) + "\n")
-    (RESULTS / "README.md").write_text("\n".join(text) + "\n")
-    print("\n" + "\n".join(text))
+    record = {"machine": platform.processor() or platform.machine(), "rows": results}
+    write_page("throughput-atari", f"Throughput on {env_id}", text, record)
 
 
 def main() -> None:
@@ -151,8 +144,7 @@ def main() -> None:
         for name, row in ROWS.items():
             results[name].append(measure(a.env, row, str(a.batches)))
             print(f"{repeat + 1}/{a.repeats} {name:<40} {results[name][-1]:>9,.0f} steps/s", flush=True)
-    command = " ".join(["python benchmarks/throughput_atari.py", *sys.argv[1:]])
-    write({"command": command, "machine": platform.processor() or platform.machine(), "rows": results}, a.env)
+    write(results, a.env)
 
 
 if __name__ == "__main__":
