@@ -38,12 +38,15 @@ def summary(groups: list[Group], pairs: list[Pair]) -> list[str]:
         if len(here) == 1:
             sentences.append(f"{env}: {best.arm} reached {best.final().mean():,.4g} ({_runs(best)}).")
             continue
+        told = f"{env}: the highest final return is {best.arm}'s, {best.final().mean():,.4g} ({_runs(best)})."
         ours = [p for p in pairs if p.env == env]
-        told = "; ".join(f"{p.theirs} {show(p.final)} ({verdict(p)})" for p in ours)
-        sentences.append(
-            f"{env}: the highest final return is {best.arm}'s, {best.final().mean():,.4g} ({_runs(best)}). "
-            f"{ours[0].ours} minus {told}."
-        )
+        few = [p for p in ours if p.final.low is None and not np.isnan(p.final.value)]
+        if sure := [f"{p.theirs} {show(p.final)} ({verdict(p)})" for p in ours if p not in few]:
+            told += f" {ours[0].ours} minus {'; '.join(sure)}."
+        if few:
+            told += f" With too few runs to judge, {ours[0].ours} minus "
+            told += ", ".join(f"{p.theirs} {show(p.final)} ({p.final.runs})" for p in few) + "."
+        sentences.append(told)
     return sentences
 
 
