@@ -1,4 +1,4 @@
-"""An environment of your own: any class with Gymnasium's interface can be learned."""
+"""An environment of your own: any class with Gymnasium's interface can be trained in."""
 
 import sys
 from typing import Any

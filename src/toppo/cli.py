@@ -84,7 +84,7 @@ COMMANDS = {
     "resume": Command("continue a run to the same bytes as if it had never stopped", resume),
     "evaluate": Command("play a trained policy, and film it", evaluate),
     "plot": Command("draw the learning curves of one or more runs", plot),
-    "list": Command("algorithms, environments and settings", list_all),
+    "list": Command("algorithms, environments, figures and studies", list_all),
     "study": Command("carry out a grid of runs: algorithms x environments x seeds", study),
     "report": Command("one page about many runs: curves, statistics, run times", report),
     "reproduce": Command("make a figure of the paper, end to end", reproduce),

@@ -134,7 +134,7 @@ def evaluate(arguments: list[str]) -> None:
             ("stochastic", flag(bool, "Sample actions instead of taking the most likely ones."), False),
             ("seed", flag(int, "Seed of the episodes."), 0),
             ("max_steps", flag(int, "Cut an episode off after so many steps: some never end."), MOST_STEPS),
-            ("video", flag(Path | None, "Film one episode into this file (mp4)."), None),
+            ("video", flag(Path | None, "Film the first seconds of an episode into this file (mp4)."), None),
             ("env", flag(str | None, "Environment id, if the run's own is not registered with Gymnasium."), None),
         ],
         arguments,
@@ -183,7 +183,7 @@ def plot(arguments: list[str]) -> None:
 
 def list_all(arguments: list[str]) -> None:
     """Show what can be chosen."""
-    parse("list", "Algorithms and the paper's environments.", [], arguments)
+    parse("list", "Algorithms, the paper's environments, figures and studies.", [], arguments)
     console = Console()
     table = Table(
         "name",

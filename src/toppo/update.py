@@ -1,7 +1,7 @@
 """The programs of one iteration, compiled: label, improve the policy, regress the critic, measure KL.
 
-Policy and critic share no parameters, so their programs can run side by side, and the next batch be collected as soon
-as the policy's has ended.
+Unless they share a trunk, policy and critic have no parameters in common: their programs can run side by side, and the
+next batch be collected as soon as the policy's has ended.
 """
 
 from collections.abc import Callable

@@ -74,7 +74,7 @@ def draw_two_action(axis: Any) -> None:
 
 
 def run_time(scale: str, out: Path, echo: Echo) -> None:
-    """Seconds per thousand environment steps, by part, for all algorithms."""
+    """Milliseconds per thousand environment steps, by part, for all algorithms."""
     times = measure_run_times(list(REGISTRY), "HalfCheetah-v5", 20 if scale == "quick" else 200)
     for t in times:
         echo(f"{t.algo:<6} {t.total:7.1f} ms per 1000 steps: " + ", ".join(f"{k} {v:.1f}" for k, v in t.parts.items()))
@@ -108,5 +108,5 @@ def write(out: Path, name: str, data: Any) -> None:
 
 FIGURES = {
     "v-ratio": Figure("values estimated by V-trace (GePPO) and by GAE (ToPPO) against Monte-Carlo returns", v_ratio),
-    "run-time": Figure("seconds per iteration of every algorithm, by part", run_time),
+    "run-time": Figure("time per 1000 steps of every algorithm, by part", run_time),
 }

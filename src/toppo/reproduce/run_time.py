@@ -1,4 +1,4 @@
-"""Run times: seconds per iteration of every algorithm, split into its steps, in one run on one machine.
+"""Run times: milliseconds per thousand steps of every algorithm, by part, in one run on one machine.
 
 Collecting is done in this process, before everything else.  The critic trains beside the policy unless the policy
 may stop early; ``value`` is the part of it that is still to be waited for.

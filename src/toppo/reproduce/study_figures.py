@@ -43,7 +43,7 @@ STUDY_FIGURES = {
     "memory-size": StudyFigure("the number of batches in M over training", memory_size),
     "adaptive-eps": StudyFigure("a fixed clip range against Lemma 4.1's adaptive one", curves),
     "alpha-n": StudyFigure("final return against alpha, for N = 5 and 8", finals),
-    "controls": StudyFigure("controls: ToPPO at alpha = 0 and without early stop, PPO with early stop", curves),
+    "controls": StudyFigure("ToPPO at alpha = 0 and without early stop, PPO with early stop; not in the paper", curves),
 }
 
 
