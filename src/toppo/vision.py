@@ -101,14 +101,46 @@ def tower_apply(layers: tuple[Layer, ...], stack: Stack, pixels: Array) -> Array
 def convolve(x: Array, layer: Layer, stride: int, padding: str) -> Array:
     """[B, H, W, C] -> [B, H', W', channels]
 
-    One product of matrices, over patches that are gathered along the width and then along the height: inside a loop of
-    XLA on a processor this takes a ninth of the time of its own convolution with 32 images, a thirtieth with 256.
+    XLA's own convolution takes thirty times as long inside a loop on a processor (256 images).  Here a stride is taken
+    by making blocks of stride x stride pixels into channels; what is left has none and is one product of matrices.
     """
-    size, channels = layer.w.shape[0], layer.w.shape[-1]
-    margins = jax.lax.padtype_to_pads(x.shape[1:3], (size, size), (stride, stride), padding)
-    x = jnp.pad(x, ((0, 0), *margins, (0, 0)))
-    for axis in (2, 1):
-        last = x.shape[axis] - size + 1
-        slices = [jax.lax.slice_in_dim(x, i, i + last, stride, axis) for i in range(size)]
-        x = jnp.concatenate(slices, axis=-1)
-    return x @ layer.w.reshape(-1, channels) + layer.b
+    size, _, inputs, channels = layer.w.shape
+    taps = -(-size // stride)
+    pads = jax.lax.padtype_to_pads(x.shape[1:3], (size, size), (stride, stride), padding)
+    counts = [(length + sum(pad) - size) // stride + taps for length, pad in zip(x.shape[1:3], pads, strict=True)]
+    rims = [(low, n * stride - length - low, 0) for n, length, (low, _) in zip(counts, x.shape[1:3], pads, strict=True)]
+    x = jax.lax.pad(x, jnp.zeros((), x.dtype), ((0, 0, 0), *rims, (0, 0, 0)))
+    x = x.reshape(len(x), counts[0], stride, counts[1], stride, inputs)
+    x = jnp.moveaxis(x, 2, 3).reshape(len(x), *counts, stride * stride * inputs)
+    rim = (0, taps * stride - size)
+    w = jnp.pad(layer.w, (rim, rim, (0, 0), (0, 0))).reshape(taps, stride, taps, stride, inputs, channels)
+    return correlate(x, jnp.moveaxis(w, 1, 2).reshape(taps, taps, stride * stride * inputs, channels)) + layer.b
+
+
+@jax.custom_vjp
+def correlate(x: Array, w: Array) -> Array:
+    """[B, H, W, C], [k, k, C, channels] -> [B, H - k + 1, W - k + 1, channels]"""
+    return _correlate(x, w)[0]
+
+
+def _correlate(x: Array, w: Array) -> tuple[Array, tuple[Array, Array]]:
+    patches = patches_of(x, len(w))
+    return patches @ w.reshape(-1, w.shape[-1]), (patches, w)
+
+
+def _correlate_back(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    """The slope of the input is a correlation too, which is quicker than adding up patches that overlap."""
+    patches, w = kept
+    rim = (len(w) - 1, len(w) - 1)
+    turned = jnp.swapaxes(w[::-1, ::-1], 2, 3)
+    of_x = patches_of(jnp.pad(slope, ((0, 0), rim, rim, (0, 0))), len(w)) @ turned.reshape(-1, turned.shape[-1])
+    return of_x, jnp.tensordot(patches, slope, ((0, 1, 2), (0, 1, 2))).reshape(w.shape)
+
+
+correlate.defvjp(_correlate, _correlate_back)
+
+
+def patches_of(x: Array, size: int) -> Array:
+    """[B, H, W, C] -> [B, H - size + 1, W - size + 1, size size C]"""
+    height, width = (length - size + 1 for length in x.shape[1:3])
+    return jnp.concatenate([x[:, i : i + height, j : j + width] for i in range(size) for j in range(size)], axis=-1)
