@@ -4,7 +4,7 @@ import dataclasses
 import os
 import time
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -33,6 +33,8 @@ Flag = tuple[str, Any] | tuple[str, Any, Any]
 def parse(command: str, text: str, flags: list[Flag], arguments: list[str]) -> Any:
     """Parse the flags of a command; a mistake ends in tyro's explanation and the exit code for usage."""
     kind = dataclasses.make_dataclass(command.title(), flags, frozen=True)
+    if {"-h", "--help"} & set(arguments):
+        arguments = ["--help"]  # tyro's help leaves out what was given already
     try:
         return tyro.cli(kind, args=arguments, prog=f"toppo {command}", description=text)
     except SystemExit as leave:
@@ -40,13 +42,15 @@ def parse(command: str, text: str, flags: list[Flag], arguments: list[str]) -> A
 
 
 def flag(kind: Any, text: str, *markers: Any) -> Any:
-    """The type of a flag with its line of help."""
-    return Annotated[kind, tyro.conf.arg(help=text), *markers]
+    """The type of a flag with its line of help, which itself says what an optional one is by default."""
+    hint = "" if type(None) in get_args(kind) else None
+    return Annotated[kind, tyro.conf.arg(help=text, help_behavior_hint=hint), *markers]
 
 
 def positional(kind: Any, name: str, text: str) -> Any:
     """The type of an argument without a flag."""
-    return Annotated[kind, tyro.conf.Positional, tyro.conf.arg(help=text, metavar=name)]
+    how = tyro.conf.arg(help=text, metavar=name, help_behavior_hint="(required)")
+    return Annotated[kind, tyro.conf.Positional, how]
 
 
 RUN_FLAGS: list[Flag] = [

@@ -33,7 +33,7 @@ class DISCConfig:
     n_policies: int = setting(64, "L: batches held at most, the newest included.")
     eps_b: float = setting(0.1, "Old batches take part while mean |1 - rho_d| is at most this.")
     alpha_is: float = setting(1.0, "Weight of the IS penalty in the first update; 0 switches the penalty off.")
-    j_target: float = setting(0.001, "The weight doubles where the penalty is above 1.5 this, halves below this / 1.5.")
+    j_target: float = setting(0.001, "The weight doubles above 1.5 times this and halves below this / 1.5.")
     value_coef: float = setting(0.5, "Weight of the critic's loss.")
     lr_min: float = setting(1e-4, "The learning rate falls no lower.")
 
