@@ -49,7 +49,7 @@ def figure(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -> 
         for part in axis.spines.values():
             part.set_color(INK)
         axis.grid(alpha=0.25, linewidth=0.6)
-        axis.tick_params(labelsize=8, colors=INK)
+        axis.tick_params(which="both", labelsize=8, colors=INK)
     return sheet, axes
 
 

@@ -52,7 +52,7 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
         axis.set_title(f"{env} ({seeds} run{'s' if seeds > 1 else ''})", fontsize=10)
         axis.set_xlabel("environment steps", fontsize=9)
         axis.set_yscale("log")
-    axes[0, 0].set_ylabel("sum |V - V_hat| / sum |V|   (dotted: sampling noise)", fontsize=8)
+    axes[0, 0].set_ylabel("sum |V - V_hat| / sum |V|\n(dotted: sampling noise)", fontsize=8)
     axes[0, 0].legend(fontsize=8, frameon=False)
     draw_two_action(axes[0, 3])
     if quick:
