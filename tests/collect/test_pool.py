@@ -87,6 +87,22 @@ def test_an_episode_that_must_be_ended_is_ended_in_environments_that_step_togeth
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("envs", [1, 2])
+def test_a_batch_has_the_rewards_that_gymnasium_gives(envs):
+    """The cost of actions, which is taken off at the end of a batch, included."""
+    plan = plan_for("HalfCheetah-v5", envs)
+    pool = open_pool(plan, "HalfCheetah-v5", 0)
+    b = fill_weights(pool.buffers)
+    pool.start(0, ())
+    pool.finish()
+    for i in range(envs):
+        env = make("HalfCheetah-v5").unwrapped
+        env.reset(seed=seed_for(plan.seed, Purpose.EPISODE, i, 0))
+        expected = [env.step(np.clip(action, -1, 1))[1] for action in b.action[:, i]]
+        assert b.reward[:, i].tobytes() == np.array(expected, float).tobytes()
+    pool.close()
+
+
 def test_an_environment_does_not_depend_on_how_many_there_are():
     few, many = (open_pool(plan_for(probes.walk, n), probes.walk, 0) for n in (1, 4))
     batches(few, 2), batches(many, 2)

@@ -6,7 +6,7 @@ import pytest
 
 from toppo.envs.environment import Environment, step_together
 from toppo.envs.make import quiet_mujoco
-from toppo.envs.mujoco import TASKS, Thin, alone, thin_step
+from toppo.envs.mujoco import TASKS, Thin, costs, thin_step
 from toppo.errors import EnvironmentFault, NotFinite
 from toppo.presets import PAPER_TASKS
 
@@ -30,7 +30,6 @@ def test_the_thin_step_gives_gymnasiums_bytes(name, settings):
     row = np.zeros(ours.observation_space.shape)
     thin, rng = thin_step(ours, row), np.random.default_rng(0)
     assert thin is not None
-    step = alone(thin)
     low, high = theirs.action_space.low, theirs.action_space.high
     ends = 0
     for episode in range(4):
@@ -39,11 +38,12 @@ def test_the_thin_step_gives_gymnasiums_bytes(name, settings):
         for _ in range(60):
             action = rng.uniform(low, high).astype(np.float32)
             obs, reward, terminated, truncated, _ = theirs.step(action)
-            thin_reward, thin_terminated, thin_truncated = step(action)
+            reward_before, thin_terminated = thin.step(action)
+            thin_reward = reward_before - float(costs(action, thin.price))
             assert row.dtype == obs.dtype
             assert row.tobytes() == obs.tobytes()
             assert float(thin_reward).hex() == float(reward).hex()
-            assert (bool(thin_terminated), thin_truncated) == (bool(terminated), truncated)
+            assert (bool(thin_terminated), False) == (bool(terminated), truncated)
             ends += bool(terminated)
             if terminated:
                 break
@@ -71,6 +71,7 @@ def test_together_gives_the_bytes_of_one_by_one(name, settings):
                 env.reset(100 * t + int(i))
         actions = rng.normal(size=(3, *ours[0].env.action_space.shape)).astype(np.float32)
         rewards, ended = together(actions)
+        rewards = [r - float(env.costs(a)) for r, env, a in zip(rewards, ours, actions, strict=True)]
         expected = [env.step(action) for env, action in zip(single, actions, strict=True)]
         assert [reward.hex() for reward in rewards] == [reward.hex() for reward, _, _ in expected]
         over = [terminated or truncated for _, terminated, truncated in expected]
@@ -83,11 +84,11 @@ def test_together_gives_the_bytes_of_one_by_one(name, settings):
 def test_a_fault_in_one_of_them_is_named():
     ours, rows = herd("HalfCheetah-v5", 2)
     still = np.zeros((2, 6), np.float32)
-    ours[1]._thin = Thin(lambda action, cost: 1 / 0)
+    ours[1]._thin = Thin(lambda action: 1 / 0)
     with pytest.raises(EnvironmentFault, match=r"HalfCheetah-v5 1: step 1 .* raised ZeroDivisionError"):
         step_together(ours, rows)(still)
     rows[1, 3] = np.nan
-    ours[1]._thin = Thin(lambda action, cost: (0.0, False))
+    ours[1]._thin = Thin(lambda action: (0.0, False))
     with pytest.raises(NotFinite, match=r"HalfCheetah-v5 1: step 2 .* observation that is not finite"):
         step_together(ours, rows)(still)
 

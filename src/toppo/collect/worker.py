@@ -182,6 +182,8 @@ class Worker:
                     self._begin(t, i)
                     actions = actor(rows, noise[t])
                     b.obs[t, i], b.action[t, i] = rows[j], actions[j]
+        for i, env in self.envs.items():
+            b.reward[:, i] -= env.costs(b.action[:, i])
         self._store_what_followed()
         return self._notices
 
@@ -205,7 +207,7 @@ class Worker:
             return False
         self._mark(t, i, env.t + 1)
         try:
-            reward, terminated, truncated = env.step(action)
+            reward, terminated, truncated = env.take(action)
         except NotFinite as fault:
             self._go_round(t, i, fault)
             return False
@@ -283,7 +285,7 @@ class Worker:
         self._reset(0, i)
         for step, action in enumerate(episode.actions, 1):
             self._mark(0, i, step)
-            _, terminated, truncated = env.step(action)
+            _, terminated, truncated = env.take(action)
             if terminated or truncated:
                 return False
         exact = env.row.astype(self.plan.row_dtype).tobytes() == episode.obs.tobytes()

@@ -9,14 +9,16 @@ import numpy as np
 
 from toppo.envs.actions import action_to_env, mask_reader
 from toppo.envs.make import EnvSource, make, name_of, strip
-from toppo.envs.mujoco import alone, costs, thin_step
+from toppo.envs.mujoco import Step, costs, thin_step
 from toppo.envs.rows import LARGEST, held, live_rows, numbers_in, observer
 from toppo.envs.spaces import Env, describe
 from toppo.errors import EnvironmentFault, NotFinite, in_one_line
 
 LARGEST_SQUARE = LARGEST**2
+
 StepTogether = Callable[[np.ndarray], tuple[list[float], list[tuple[int, bool]]]]
-"""Actions [E, A] in; all rewards out, and for every episode that ended its environment and whether it terminated."""
+"""Actions [E, A] in; all rewards before costs out, and for every episode that ended its environment and whether it
+terminated."""
 
 
 class Environment:
@@ -41,7 +43,7 @@ class Environment:
         self._to_env: Callable[[np.ndarray], Any] = action_to_env(spaces)
         self._observe, self._mask = observer(spaces), mask_reader(env, spaces)
         self._thin = thin_step(self.env, self.row)
-        self._advance = self._whole_step if self._thin is None else alone(self._thin)
+        self._advance = never_truncated(self._thin.step) if self._thin else self._whole_step
         self.t = 0  # steps of this episode
         self._seed = 0
 
@@ -62,6 +64,15 @@ class Environment:
 
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
         """One step: reward, terminated, truncated."""
+        reward, terminated, truncated = self.take(action)
+        return reward - float(self.costs(action)), terminated, truncated
+
+    def costs(self, actions: np.ndarray) -> np.ndarray | float:
+        """What the policy's actions [..., A] cost, if ``take`` leaves that out of their rewards."""
+        return costs(self._to_env(actions), self._thin.price) if self._thin and self._thin.price else 0.0
+
+    def take(self, action: np.ndarray) -> tuple[float, bool, bool]:
+        """One step, its reward before the action's cost: those of a whole batch are cheaper taken off at once."""
         env_action, numbers = self._to_env(action), self._numbers
         self.t += 1
         try:
@@ -106,27 +117,30 @@ class Environment:
         return {"environment": self.name, "seed": self._seed, "step": self.t, **plain}
 
 
+def never_truncated(step: Step) -> Callable[[np.ndarray], tuple[float, bool, bool]]:
+    """A thin step as a whole one."""
+    return lambda action: (*step(action), False)
+
+
 def step_together(envs: Sequence[Environment], rows: np.ndarray) -> StepTogether | None:
-    """What ``step`` of each does, in one call: all that need not be done one by one is done once.
+    """What ``take`` of each does, in one call: all that need not be done one by one is done once.
 
     None for one alone, and if one of them is not a MuJoCo task of Gymnasium's; ``rows`` [E, row] is where they show
     what they observe.
     """
-    thin = [env._thin for env in envs if env._thin is not None]
-    if len(envs) == 1 or len(thin) < len(envs):
+    steps = [env._thin.step for env in envs if env._thin is not None]
+    if len(envs) == 1 or len(steps) < len(envs):
         return None
-    steps, to_env, numbers = [each.step for each in thin], envs[0]._to_env, rows.ravel()
-    prices = np.array([each.price for each in thin], envs[0].spaces.action_dtype)
+    to_env, numbers = envs[0]._to_env, rows.ravel()
 
     def step(actions: np.ndarray) -> tuple[list[float], list[tuple[int, bool]]]:
-        actions = to_env(actions)
-        rewards, ends = [], []
         # The simulator computes in double precision: one conversion here is cheaper than one per environment.
-        moves = zip(envs, steps, actions.astype(float), costs(actions, prices), strict=True)
-        for j, (env, advance, action, cost) in enumerate(moves):
+        actions = to_env(actions).astype(float)
+        rewards, ends = [], []
+        for j, (env, advance, action) in enumerate(zip(envs, steps, actions, strict=True)):
             env.t += 1
             try:
-                reward, terminated = advance(action, cost)
+                reward, terminated = advance(action)
             except Exception as error:
                 raise env._raised(error, action=action) from error
             rewards.append(reward)
