@@ -62,7 +62,7 @@ def of_update(improved: Improved, fitted: Ascent | None, minibatches: int) -> Me
     }
 
 
-def of_rest(state: State, improved: Improved, explained: Array, clip_eps: float, lr: Array) -> Metrics:
+def of_rest(state: State, improved: Improved, explained: Array, clip_eps: float, lr: np.float32) -> Metrics:
     """The normaliser, what ``improve`` reports, and the settings of the moment."""
     return {
         "normaliser/return_std": number(standard_deviation(state.return_moments)),

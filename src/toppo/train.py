@@ -3,12 +3,14 @@
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.dtypes import canonicalize_dtype
 
 from toppo import metrics
 from toppo.collect.episodes import Finished, advance
@@ -59,6 +61,7 @@ class _Loop:
             setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces)
         )
         self.critic = ThreadPoolExecutor(1)  # programs that one thread starts follow each other, so it takes two
+        self.order = lru_cache(4)(self._order)  # so that the next one can be made while the workers collect
 
     def warm_up(self, state: State) -> State:
         """A no-op batch: it moves the statistics and nothing else, and is acted in without them."""
@@ -86,12 +89,12 @@ class _Loop:
         algorithm, config, learner = setup.algorithm, setup.config, state.learner
         faults, self.faults = self.faults + self.pool.finish(), []
         clock.lap("collect")
-        observed, finished = self._observed(state, self.pool.buffers)
         segment, explained = self._label(state)
+        observed, finished = self._observed(state, self.pool.buffers)  # while the labels are computed
         memory, gaps = self._relabel(learner.params, (*state.memory, segment))
         clock.lap("label")
         drawn = algorithm.draw(config, memory, gaps, stream(setup.seed, Purpose.DRAW, k))
-        lr = jnp.float32(algorithm.lr(config, setup.common, state.steps / setup.steps))
+        lr = np.float32(algorithm.lr(config, setup.common, state.steps / setup.steps))
         improved, fit = self._learn(state, drawn, lr)
         clock.lap("update")
         learner = learner._replace(
@@ -100,6 +103,7 @@ class _Loop:
         state = observed._replace(learner=learner, iteration=k + 1, steps=state.steps + config.n)
         if state.steps < setup.steps:
             self.start(state)
+            self.order(k + 1, drawn.weights)
         clock.lap("start")
         kl = [float(self.programs.divergence(improved.policy, batch)) for batch in memory]
         state = state._replace(memory=algorithm.keep(config, memory, kl))
@@ -117,7 +121,7 @@ class _Loop:
         episodes = metrics.episodes_of(finished, state.steps - config.n, setup.common.envs)
         return Iteration(state, logged, episodes, clock.laps, faults)
 
-    def _learn(self, state: State, drawn: Draw, lr: Array) -> tuple[Improved, "Future[Ascent | None]"]:
+    def _learn(self, state: State, drawn: Draw, lr: np.float32) -> tuple[Improved, "Future[Ascent | None]"]:
         """The improved policy, there when this returns, and the critic, which may take longer.
 
         The critic starts beside the policy, or after it where only the policy's end tells how many epochs to train.
@@ -125,7 +129,7 @@ class _Loop:
         programs, learner, k = self.programs, state.learner, state.iteration
         algorithm, config, common = self.setup.algorithm, self.setup.config, self.setup.common
         parts = tuple(
-            programs.prepare(learner.params, batch, jnp.float32(weight), newest=i == 0)
+            programs.prepare(learner.params, batch, np.float32(weight), newest=i == 0)
             for i, (batch, weight) in enumerate(zip(drawn.segments, drawn.weights, strict=True))
         )
         sample = programs.join(parts)
@@ -136,14 +140,14 @@ class _Loop:
         def regress(epochs: Array) -> Ascent | None:
             if common.shared_trunk:
                 return None  # the critic learns with the policy
-            params, opt, order = learner.params.value, learner.value_opt, self._order(k, weights)
+            params, opt, order = learner.params.value, learner.value_opt, self.order(k, weights)
             fitted = programs.regress(params, opt, for_critic, order, lr, epochs)
             fitted.epochs.block_until_ready()
             return fitted
 
         wait = algorithm.stops_early(config)
         fit = None if wait else self.critic.submit(regress, jnp.asarray(common.epochs))
-        order, clip_eps = self._order(k, drawn.weights), jnp.float32(drawn.clip_eps)
+        order, clip_eps = self.order(k, drawn.weights), np.float32(drawn.clip_eps)
         policy, opt = learner.params.policy, learner.policy_opt
         improved = programs.improve(policy, opt, sample, order, lr, learner.lr_scale, clip_eps)
         improved.epochs.block_until_ready()
@@ -170,13 +174,12 @@ class _Loop:
     def _label(self, state: State) -> tuple[Segment, Array]:
         """The batch in the workers' buffers as a Segment, labelled by the critic as it is now."""
         # A copy: the workers write the next batch into these arrays while this one is still in use.
-        raw = RawBatch(*(jnp.array(x, copy=True) for x in self.pool.buffers[:6]))
-        raw = raw._replace(reward=raw.reward.astype(jnp.float32))
+        copies: Any = [np.array(x, canonicalize_dtype(x.dtype)) for x in self.pool.buffers[:6]]
         if finals := self.pool.finals:
             # Padded to a power of two, so that few shapes have to be compiled.
             padding = finals[-1:] * ((1 << (len(finals) - 1).bit_length()) - len(finals))
-            raw = raw._replace(next_obs=jnp.concatenate([raw.next_obs, np.stack([*finals, *padding])]))
-        return self.programs.label(state.learner.params, raw, _scale(state), jnp.int32(state.iteration))
+            copies[1] = np.concatenate([copies[1], np.stack([*finals, *padding])])
+        return self.programs.label(state.learner.params, RawBatch(*copies), _scale(state), np.int32(state.iteration))
 
     def _relabel(self, params: Params, memory: Memory) -> tuple[Memory, list[float]]:
         """Older batches labelled anew, and mean |1 - pi_k/mu| of every batch; 0 where nothing is labelled anew."""
@@ -202,8 +205,8 @@ class _Loop:
 
 def _scale(state: State) -> Scale:
     """The normaliser as it stands."""
-    _, reward_factor = shift_and_factor(state.return_moments)
-    return Scale(*(jnp.asarray(x) for x in (*shift_and_factor(state.obs_moments), reward_factor)))
+    parts: Any = (*shift_and_factor(state.obs_moments), shift_and_factor(state.return_moments)[1])
+    return Scale(*parts)
 
 
 class _Stopwatch:
