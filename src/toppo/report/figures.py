@@ -2,6 +2,7 @@
 
 import io
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -226,7 +227,8 @@ def aggregates_figure(found: list[Aggregate]) -> Any:
 
 def rehearse(sheet: Any, why: str) -> None:
     """Say on the figure that nothing follows from it, and why."""
-    sheet.suptitle(f"{REHEARSAL}: {why}", fontsize=9, color="#b03030")
+    letters = int(15 * sheet.get_figwidth())  # that fit into a line
+    sheet.suptitle(textwrap.fill(f"{REHEARSAL}: {why}", letters), fontsize=9, color="#b03030")
 
 
 def learning_curves(runs: Sequence[Path], out: Path) -> None:
