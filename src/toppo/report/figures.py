@@ -31,7 +31,7 @@ COLOURS = {
     "oppo": "#7f8ea3",
     "disc": "#bc4b8a",
 }
-MORE_COLOURS = ("#1b9e9e", "#e08214", "#5e81c4", "#c05a7a", "#8c9a2b", "#a0705a", "#6d6ab8", "#3f9b62")
+MORE_COLOURS = ("#e08214", "#1b9e9e", "#5e81c4", "#c05a7a", "#8c9a2b", "#a0705a", "#6d6ab8", "#3f9b62")
 INK = "#1b1f24"  # on a page it becomes the colour of the text
 REHEARSAL = "rehearsal, no conclusion"
 BANDS = ("bootstrap", "std")
@@ -56,7 +56,7 @@ def figure(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -> 
 
 def panels(count: int, width: float = 4.2, height: float = 3.1) -> tuple[Any, list[Any]]:
     """A figure with so many axes, at most three in a row."""
-    columns = min(count, 3)
+    columns = 2 if count == 4 else min(count, 3)
     sheet, axes = figure(-(-count // columns), columns, width, height)
     for axis in axes.flat[count:]:
         axis.remove()
