@@ -187,6 +187,7 @@ def finals_figure(groups: list[Group]) -> Any:
         axis.set_yticks(range(len(here)), names, fontsize=8, color=INK, parse_math=False)
         axis.set_ylim(len(here) - 0.5, -0.5)
         label(axis, env)
+        axis.locator_params(axis="x", nbins=5)
         axis.set_xlabel("final return (runs in brackets)", fontsize=9, color=INK)
     return sheet
 
