@@ -10,9 +10,9 @@ these pages is typed by hand.
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
+from page import RESULTS
 
 from toppo.report.compare import Group, Pair, groups_of, pairs_of, verdict
 from toppo.report.figures import curves_figure, save
@@ -21,7 +21,6 @@ from toppo.report.page import About, write_report
 from toppo.report.tables import FINAL_COLUMNS, PAIR_COLUMNS, Cell, finals, pairs, show, summary
 from toppo.studies.paper import FAMILY
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 LEARNING = RESULTS / "learning"
 # PPO after 1M steps elsewhere: Tianshou (10 seeds, deterministic tests) and OpenAI Baselines, read from their pages.
 PUBLISHED = {
@@ -267,10 +266,9 @@ def main() -> None:
     groups = groups_of(loaded)
     write_learning(loaded, groups)
     for name, title in REPORTS.items():
-        if not groups_in(name):
-            continue
-        about = About(title, f"toppo report docs/results/{name}")
-        write_report(RESULTS / name, RESULTS / name / "report.html", about)
+        if (RESULTS / name).is_dir():
+            about = About(title, f"toppo report docs/results/{name}")
+            write_report(RESULTS / name, RESULTS / name / "report.html", about)
     write_claims(groups + groups_in("humanoid"))
 
 

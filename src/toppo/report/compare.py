@@ -112,12 +112,18 @@ def pairs_of(groups: list[Group]) -> list[Pair]:
     return found
 
 
+def of_runs(*counts: int) -> str:
+    """So many runs, or from so many to so many."""
+    least, most = min(counts), max(counts)
+    return f"{least} to {most} runs" if least < most else f"{most} run{'s' if most > 1 else ''}"
+
+
 def verdict(pair: Pair) -> str:
     """One word on the final return."""
     if np.isnan(pair.final.value):
         return "open: a run has no return"
     if pair.final.low is None:
-        return f"open: {pair.final.runs} run{'s' if pair.final.runs > 1 else ''}, no interval below 5"
+        return f"open: {of_runs(pair.final.runs)}, no interval below 5"
     return {1: "higher", -1: "lower", 0: "no clear difference"}[pair.final.side]
 
 

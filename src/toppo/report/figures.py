@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from toppo.errors import IO_ERROR, ToppoError
-from toppo.report.compare import Aggregate, Group, Scores, filled
+from toppo.report.compare import Aggregate, Group, Scores, filled, of_runs
 from toppo.report.load import Run, run_from_directory
 from toppo.report.statistics import (
     LEAST_FOR_INTERVAL,
@@ -115,12 +115,6 @@ def colours_of(arms: Sequence[str]) -> dict[str, str]:
     return COLOURS | {a: MORE_COLOURS[i % len(MORE_COLOURS)] for i, a in enumerate(others)}
 
 
-def of_runs(*counts: int) -> str:
-    """So many runs, or from so many to so many."""
-    least, most = min(counts), max(counts)
-    return f"{least} to {most} runs" if least < most else f"{most} run{'s' if most > 1 else ''}"
-
-
 def with_curve(group: Group) -> list[Run]:
     """The runs of an arm that have come far enough to be drawn."""
     return [r for r in group.runs if len(r.grid)]
@@ -162,7 +156,7 @@ def curves_figure(groups: list[Group], shading: str = "bootstrap", series: str =
     lines = {arm: line for axis in axes for line, arm in zip(*axis.get_legend_handles_labels(), strict=True)}
     counts = {arm: [len(with_curve(g)) for g in groups if g.arm == arm] for arm in lines}
     names = [f"{arm} ({of_runs(*counts[arm])})" for arm in lines]
-    columns = 2 * min(len(axes), 3)
+    columns = round(sheet.get_figwidth() / 2.1)
     sheet.set_figheight(sheet.get_figheight() + 0.2 * -(-len(names) // columns))
     legend(sheet, handles=list(lines.values()), labels=names, loc="outside lower center", ncols=columns)
     axes[0].set_ylabel(name or "return of training episodes", fontsize=9, color=INK)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppo.report.compare import Aggregate, Group, Pair, verdict
+from toppo.report.compare import Aggregate, Group, Pair, of_runs, verdict
 from toppo.report.statistics import LEAST_FOR_IQM, Estimate, bootstrap, iqm, mean, pooled
 
 FINAL_COLUMNS = ("task", "arm", "steps", "runs", "final, mean", "final, IQM", "area, mean", "area, IQM", "test, mean")
@@ -35,10 +35,11 @@ def summary(groups: list[Group], pairs: list[Pair]) -> list[str]:
     for env in dict.fromkeys(g.env for g in groups):
         here = [g for g in groups if g.env == env]
         best = max(here, key=lambda g: float(g.final().mean()))
+        reached = f"{best.final().mean():,.4g} ({of_runs(len(best.runs))})"
         if len(here) == 1:
-            sentences.append(f"{env}: {best.arm} reached {best.final().mean():,.4g} ({_runs(best)}).")
+            sentences.append(f"{env}: {best.arm} reached {reached}.")
             continue
-        told = f"{env}: the highest final return is {best.arm}'s, {best.final().mean():,.4g} ({_runs(best)})."
+        told = f"{env}: the highest final return is {best.arm}'s, {reached}."
         ours = [p for p in pairs if p.env == env]
         few = [p for p in ours if p.final.low is None and not np.isnan(p.final.value)]
         if sure := [f"{p.theirs} {show(p.final)} ({verdict(p)})" for p in ours if p not in few]:
@@ -126,7 +127,3 @@ def versions(groups: list[Group]) -> list[list[Cell]]:
         for package, version in run.versions.items():
             found.setdefault(package, set()).add(version)
     return [[Cell(package), Cell(", ".join(sorted(kinds)))] for package, kinds in sorted(found.items())]
-
-
-def _runs(group: Group) -> str:
-    return f"{len(group.runs)} run{'s' if len(group.runs) > 1 else ''}"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from toppo.algos import REGISTRY
+from toppo.report.compare import of_runs
 from toppo.report.figures import COLOURS, figure, rehearse, save_both
 from toppo.reproduce.run_time import PARTS, measure_run_times
 from toppo.reproduce.two_action import two_action_values
@@ -49,7 +50,7 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
             for name, style, label in (("ratio", "-", f"{REGISTRY[algo].title}: {speaks_of}"), ("noise", ":", None)):
                 line = [np.mean([r[name] for r in mine if r["step"] == s]) for s in grid]
                 axis.plot(grid, line, style, color=COLOURS[algo], label=label, linewidth=1.6)
-        axis.set_title(f"{env} ({seeds} run{'s' if seeds > 1 else ''})", fontsize=10)
+        axis.set_title(f"{env} ({of_runs(seeds)})", fontsize=10)
         axis.set_xlabel("environment steps", fontsize=9)
         axis.set_yscale("log")
     axes[0, 0].set_ylabel("sum |V - V_hat| / sum |V|\n(dotted: sampling noise)", fontsize=8)

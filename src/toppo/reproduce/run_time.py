@@ -36,14 +36,14 @@ def measure_run_times(algos: list[str], env: str, iterations: int, seed: int = 0
     """An iteration of each algorithm in turn, so that a machine's slow minutes slow them all."""
     with ExitStack() as stack:
         specs = [spec_for(env, algo, 10**9, seed) for algo in algos]
-        trained = [_training(spec, env, stack) for spec in specs]
+        trained = [_training(spec, stack) for spec in specs]
         rounds = [[next(one).seconds for one in trained] for _ in range(COMPILING + iterations)][COMPILING:]
     return [RunTime(s.algo, _medians([laps[i] for laps in rounds], s.config.n)) for i, s in enumerate(specs)]
 
 
-def _training(spec: Spec, env: str, stack: ExitStack) -> Iterator[Iteration]:
-    setup = setup_for(spec, env)
-    pool = open_pool(plan(setup), env, 0)
+def _training(spec: Spec, stack: ExitStack) -> Iterator[Iteration]:
+    setup = setup_for(spec, spec.env)
+    pool = open_pool(plan(setup), spec.env, 0)
     stack.callback(pool.close)
     return train(setup, initial_state(setup), pool)
 
