@@ -133,7 +133,8 @@ def _correlate_back(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Arr
     patches, w = kept
     rim = (len(w) - 1, len(w) - 1)
     turned = jnp.swapaxes(w[::-1, ::-1], 2, 3)
-    of_x = correlate(jnp.pad(slope, ((0, 0), rim, rim, (0, 0))), turned)
+    # Not through correlate itself: a natural gradient takes the forward derivative of this rule.
+    of_x, _ = _correlate(jnp.pad(slope, ((0, 0), rim, rim, (0, 0))), turned)
     return of_x, jnp.tensordot(patches, slope, ((0, 1, 2), (0, 1, 2))).reshape(w.shape)
 
 
