@@ -14,7 +14,7 @@ from toppo.algos import REGISTRY
 from toppo.cli import COMMANDS, main
 from toppo.presets import defaults
 from toppo.streams import Purpose, seed_for
-from toppo.types import help_texts
+from toppo.types import Common, help_texts
 
 SMALL = ["--n", "96", "--noop-steps", "96", "--hidden", "8", "--epochs", "2", "--minibatches", "4", "--workers", "0"]
 
@@ -302,3 +302,10 @@ def test_the_defaults_of_an_environment_do_not_depend_on_where_it_stands(empty_f
     spec = json.loads((empty_folder / "run" / "spec.json").read_text())
     assert spec["env"] == "Reacher-v5"
     assert spec["common"]["reset_each_batch"] is True
+
+
+@pytest.mark.parametrize("order", [("HalfCheetah-v5", "--algo", "toppo"), ("--algo", "toppo", "HalfCheetah-v5")])
+def test_help_shows_the_defaults_of_the_environment(order, capsys):
+    flat = re.sub(r"[\s│|]+", " ", help_of(capsys, "train", *order))
+    line = help_texts(Common)["reset_each_batch"]
+    assert f"{line} (default: True)" in flat

@@ -36,6 +36,7 @@ BELOW_RUNS = BELOW_TRAIN | {
     "evaluate",
     "device",
     "interrupt",
+    "terminal",
 }
 TABLE: dict[str, set[str]] = {
     "types": set(),
@@ -44,6 +45,7 @@ TABLE: dict[str, set[str]] = {
     "errors": set(),
     "device": set(),
     "interrupt": set(),
+    "terminal": set(),
     "maths": set(),
     "theory": {"maths", "errors"},
     "envs": {"errors"},
@@ -66,7 +68,7 @@ TABLE: dict[str, set[str]] = {
     "report": {"rundir", "scores", "errors"},
     "video": {"envs", "errors", "evaluate"},
     "agent": BELOW_RUNS | {"runs"},
-    "screen": {"runs"},
+    "screen": {"runs", "terminal"},
     "studies": BELOW_RUNS | {"runs"},
     "reproduce": BELOW_RUNS | {"runs", "studies", "report", "agent", "theory"},
     "commands": BELOW_RUNS | {"runs", "agent", "screen", "video", "report", "theory", "studies", "reproduce"},
@@ -74,7 +76,19 @@ TABLE: dict[str, set[str]] = {
     "cli": {"errors", "commands", "study_commands", "__init__"},
     "__init__": {"agent"},
 }
-WITHOUT_JAX = ("types", "streams", "errors", "envs", "collect", "rundir", "report", "cli", "interrupt", "scores")
+WITHOUT_JAX = (
+    "types",
+    "streams",
+    "errors",
+    "envs",
+    "collect",
+    "rundir",
+    "report",
+    "cli",
+    "interrupt",
+    "terminal",
+    "scores",
+)
 
 
 def part_of(path: Path) -> str:

@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None) -> None:
     except MemoryError:
         _leave("there is not enough memory for this: choose smaller --n, --envs or --hidden", IO_ERROR)
     except KeyboardInterrupt:
-        _leave("stopped at once; the last checkpoint is whole", 130)
+        _leave("stopped at once; whatever was saved before is whole", 130)
     except BrokenPipeError:
         sys.stderr.close()  # nobody reads any more: leave without a word
         raise SystemExit(0) from None

@@ -22,8 +22,9 @@ from toppo.interrupt import Interrupted
 from toppo.presets import PAPER_GAMES, PAPER_TASKS, defaults
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import Options
-from toppo.screen import Screen, Terminal
+from toppo.screen import Screen
 from toppo.spec import Spec, algorithm, from_json
+from toppo.terminal import Terminal
 from toppo.types import Common, help_texts
 from toppo.video import record
 
@@ -103,7 +104,7 @@ def _parse_train(algo: str, env: str, arguments: list[str]) -> Any:
     ]
     return parse(
         "train",
-        f"Train {algorithm(algo).title}. The defaults shown are those for this algorithm and environment.",
+        f"Train {algorithm(algo).title}. The defaults shown are those of this algorithm on ENV, if ENV is named first.",
         flags + RUN_FLAGS + _settings(common) + _settings(config),
         arguments,
     )
@@ -235,14 +236,15 @@ def theory(arguments: list[str]) -> None:
 
 def _peek(arguments: list[str]) -> tuple[str, str]:
     """Algorithm and environment, read before the rest because the settings depend on them."""
-    algo = "toppo"
-    for i, argument in enumerate(arguments):
-        if argument == "--algo" and i + 1 < len(arguments):
-            algo = arguments[i + 1]
-        elif argument.startswith("--algo="):
-            algo = argument.removeprefix("--algo=")
-    env = next((a for a in arguments if not a.startswith("-")), "")
-    return algorithm(algo).name, env
+    algo, others, words = "toppo", list[str](), iter(arguments)
+    for word in words:
+        if word == "--algo":
+            algo = next(words, algo)
+        elif word.startswith("--algo="):
+            algo = word.removeprefix("--algo=")
+        else:
+            others.append(word)
+    return algorithm(algo).name, next((word for word in others if not word.startswith("-")), "")
 
 
 def _settings(values: Any) -> list[Flag]:

@@ -1,7 +1,5 @@
 """What a person sees while a run goes on: a live panel on a terminal, a plain line now and then elsewhere."""
 
-import os
-import sys
 import time
 from collections import deque
 from types import TracebackType
@@ -16,18 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from toppo.runs import Progress
+from toppo.terminal import mute
 
 BARS = "▁▂▃▄▅▆▇█"
 SECONDS_BETWEEN_LINES = 10.0
 MOST_WARNINGS = 3  # about environments that failed
-
-
-class Terminal(Console):
-    """A console that falls silent when nobody reads it any more, instead of ending the run."""
-
-    def on_broken_pipe(self) -> None:
-        """The other end of the pipe is closed."""
-        mute()
 
 
 class Screen:
@@ -105,13 +96,6 @@ class Screen:
 
     def _mean(self) -> str:
         return f"{sum(self.recent) / len(self.recent):,.1f}" if self.recent else "-"
-
-
-def mute() -> None:
-    """Send what this process still says to nobody."""
-    nobody = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nobody, sys.stdout.fileno())
-    os.close(nobody)
 
 
 def speed(progress: Progress) -> float:

@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
-
 from toppo.commands import Flag, flag, parse, positional
 from toppo.errors import ToppoError
 from toppo.interrupt import Interrupted
@@ -14,6 +12,7 @@ from toppo.studies.folder import Folder
 from toppo.studies.paper import PAPER, paper_study
 from toppo.studies.run import How, refuse_faults, run_study
 from toppo.studies.study import Study, read_study, with_seeds
+from toppo.terminal import Terminal
 
 BAND_FLAG: Flag = (
     "band",
@@ -47,7 +46,7 @@ def study(arguments: list[str]) -> None:
     chosen = read_study(Path(given.study)) if given.study.endswith(".json") else paper_study(given.study)
     folder = carry_out(with_seeds(chosen, given.seeds), given.out, given)
     whole = folder.root if folder.curves.parent == folder.root else folder.curves
-    Console().print(f"next: toppo report {whole}", highlight=False, soft_wrap=True)
+    Terminal().print(f"next: toppo report {whole}", highlight=False, soft_wrap=True)
 
 
 def carry_out(chosen: Study, out: Path | None, given: Any) -> Folder:
@@ -59,7 +58,7 @@ def carry_out(chosen: Study, out: Path | None, given: Any) -> Folder:
             raise ToppoError(f"{name} is {getattr(given, name)}, but must be at least {least}")
     options = Options(given.workers, given.checkpoint_every, evaluate_every=given.evaluate_every)
     jobs = (os.cpu_count() or 1) if given.jobs is None else given.jobs
-    console = Console()
+    console = Terminal()
     try:
         standing = run_study(chosen, folder, How(jobs, given.retries, options, given.ray), console)
     except Interrupted as stop:

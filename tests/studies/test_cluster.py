@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.commands import finish, lines, run, start
-from tests.studies.small import bytes_of, study_file
-from toppo.errors import ToppoError
+from tests.studies.small import bytes_of, last_checkpoints, study_file
+from toppo.errors import USAGE, ToppoError
 from toppo.studies.cluster import RayEngine
 
 STEPS = 30_720
@@ -28,10 +28,11 @@ def pids(word: str) -> list[int]:
     return found
 
 
-def test_a_cluster_without_a_token_is_refused(monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.raises(ToppoError, match="RAY_AUTH_MODE is disabled"):
-        RayEngine("local", 1, 1)
+@pytest.mark.parametrize(("mode", "address"), [("disabled", "local"), ("disabled", "a:1"), ("", "a:1"), ("", "auto")])
+def test_a_cluster_without_a_token_is_refused(monkeypatch, mode, address):
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    with pytest.raises(ToppoError, match=f"RAY_AUTH_MODE is {mode or 'not set'}"):
+        RayEngine(address, 1)
 
 
 @pytest.fixture
@@ -42,6 +43,14 @@ def alone(tmp_path):
     return bytes_of(tmp_path / "alone")
 
 
+@pytest.fixture
+def token(monkeypatch):
+    """What all processes of a cluster know; Ray reads it when it is imported."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "a-token-of-this-test-and-no-other")
+    pytest.importorskip("ray", reason="no Ray")
+
+
 def head():
     from ray.cluster_utils import Cluster
 
@@ -50,17 +59,20 @@ def head():
 
 def begin(cluster, folder):
     """The study on the cluster, as soon as both runs are on their way."""
-    shared = folder / "shared"
-    logs = [shared / f"{arm}-Pendulum-v1-0" / "metrics.jsonl" for arm in ("toppo", "ppo")]
-    process = start("study", folder / "small.json", "--ray", cluster.address, "--out", shared, "--retries", 3, *FLAGS)
-    wait(process, lambda: all(lines(log) > 10 for log in logs))
+    where = ("--ray", cluster.address, "--out", folder / "shared")
+    process = start("study", folder / "small.json", *where, "--retries", 3, *FLAGS)
+    wait(process, lambda: all(lines(log) > 10 for log in logs_in(folder / "shared")))
     return process
+
+
+def logs_in(shared):
+    return [shared / f"{arm}-Pendulum-v1-0" / "metrics.jsonl" for arm in ("toppo", "ppo")]
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("token")
 def test_a_cluster_that_loses_a_worker_and_a_node_gives_the_same_bytes(tmp_path, alone):
-    pytest.importorskip("ray", reason="no Ray")
     cluster = head()
     try:
         second = cluster.add_node(num_cpus=1)
@@ -77,8 +89,8 @@ def test_a_cluster_that_loses_a_worker_and_a_node_gives_the_same_bytes(tmp_path,
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("token")
 def test_a_study_whose_driver_and_head_died_continues_to_the_same_bytes(tmp_path, alone):
-    pytest.importorskip("ray", reason="no Ray")
     cluster = head()
     try:
         cluster.add_node(num_cpus=1)
@@ -94,6 +106,26 @@ def test_a_study_whose_driver_and_head_died_continues_to_the_same_bytes(tmp_path
         assert code == 0, out + err
     finally:
         cluster.shutdown()
+    assert bytes_of(tmp_path / "shared") == alone
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_study_on_a_cluster_saves_when_it_is_stopped_and_refuses_what_fits_nowhere(tmp_path, alone):
+    pytest.importorskip("ray", reason="no Ray")
+    where = ("--ray", "local", "--out", tmp_path / "shared", *FLAGS)
+    code, _, err = run("study", tmp_path / "small.json", *where, "--workers", 500)
+    assert code == USAGE
+    assert "a run takes 501 processors" in err
+    process = start("study", tmp_path / "small.json", *where)
+    wait(process, lambda: all(lines(log) > 10 for log in logs_in(tmp_path / "shared")))
+    process.terminate()
+    code, out, err = finish(process)
+    assert code == 128 + signal.SIGTERM, out + err
+    assert "every run is saved" in out
+    assert len(last_checkpoints(tmp_path / "shared")) == 2
+    code, out, err = run("study", tmp_path / "small.json", *where)
+    assert code == 0, out + err
     assert bytes_of(tmp_path / "shared") == alone
 
 

@@ -129,5 +129,7 @@ class Strict(Forbidden):
 
 def test_a_random_policy_takes_allowed_actions_only(tmp_path):
     gym.register("Strict-v0", entry_point=Strict)
-    keep_random_returns(tmp_path, ["Strict-v0"])
+    failed = keep_random_returns(tmp_path, ["Nowhere-v0", "Strict-v0"])
+    assert list(failed) == ["Nowhere-v0"]
+    assert "Nowhere" in failed["Nowhere-v0"]
     assert 0.2 < json.loads((tmp_path / "random.json").read_text())["returns"]["Strict-v0"] < 0.8

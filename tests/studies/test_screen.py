@@ -35,3 +35,31 @@ def test_the_table_shows_progress_speed_and_time_left(tmp_path, monkeypatch):
     # 250 steps in 50 s: 750 are left of this run, 1750 of the study.
     for words in ("toppo-Pendulum-v1-0", "250 / 1,000", "0:02:30", "0 finished, 1 running, 1 waiting; 0:05:50 left"):
         assert words in shown
+
+
+def test_time_left_is_told_by_the_steps_that_were_done(tmp_path, monkeypatch):
+    jobs, folder = jobs_of(read_study(study_file(tmp_path, 1000))), Folder(tmp_path, tmp_path / "curves")
+    folder.run(jobs[0]).mkdir()
+    now = [0.0]
+    monkeypatch.setattr("toppo.studies.screen.time.monotonic", lambda: now[0])
+    screen = StudyScreen("small", folder, Console(file=io.StringIO(), width=120))
+    screen(Standing(jobs, [], jobs[:1], {}, ""))
+    JsonLines(folder.run(jobs[0]) / "timing.jsonl").append({"time/total_timesteps": 100})
+    now[0] = 10.0
+    failed = Standing(jobs, [], [], {jobs[0].name: "it failed"}, "")
+    screen(failed)
+    # 100 steps in 10 s, and 1000 to do.
+    assert "0:01:40 left" in screen._total(failed, {}, now[0])
+
+
+def test_a_study_goes_on_when_its_terminal_has_gone(tmp_path, monkeypatch):
+    jobs, folder = jobs_of(read_study(study_file(tmp_path, 1000))), Folder(tmp_path, tmp_path / "curves")
+    muted = []
+    monkeypatch.setattr("toppo.studies.screen.mute", lambda: muted.append(True))
+
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise OSError(5, "Input/output error")
+
+    StudyScreen("small", folder, Console(file=Gone()))(Standing(jobs, [], [], {}, "2 runs"))
+    assert muted == [True]

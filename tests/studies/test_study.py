@@ -66,7 +66,10 @@ def test_committed_curves_count_as_finished(tmp_path):
     ("changes", "words"),
     [
         ({"seeds": "2"}, "seeds is '2'"),
-        ({"envs": "Pendulum-v1", "arms": 3}, "not a study"),
+        ({"seeds": 0}, "seeds is 0, but must be at least 1"),
+        ({"envs": "Pendulum-v1"}, "envs is 'Pendulum-v1', but must be a list"),
+        ({"envs": []}, "envs is empty"),
+        ({"arms": 3}, "arms is 3, but must be a list"),
         ({"what": 1}, "what is not one of"),
         ({"arms": [{"settings": {}}]}, "'algo' is missing"),
         ({"seeds": 10**9}, "more than 100,000 runs"),

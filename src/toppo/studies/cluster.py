@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,15 @@ from toppo.studies.local import Ended, fault_of, launch
 
 
 class RayEngine:
-    """Hands every run to Ray, which finds it a place.
+    """Hands runs to Ray, which finds each a place.
 
-    Ray retries what died with its worker or node, and such a run resumes from its last checkpoint; a run that failed
-    by itself comes back as ended.
+    A run that died with its worker or node comes back as ended, like one that failed by itself: the study counts both
+    and hands it in again, and it resumes from its last checkpoint.
     """
 
-    def __init__(self, address: str, retries: int, cpus: int) -> None:
-        """Join the cluster at ``address``, or begin one on this machine if it is ``local``."""
-        if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
-            raise ToppoError(
-                "RAY_AUTH_MODE is disabled, so that anybody who reaches the cluster may run code on it: "
-                "unset it, or set it to token"
-            )
+    def __init__(self, address: str, cpus: int) -> None:
+        """Join the cluster at ``address``, or begin one on this machine if it is ``local``; a run takes ``cpus``."""
+        _refuse_open_cluster(address)
         try:
             import ray
         except ImportError as error:
@@ -32,15 +29,21 @@ class RayEngine:
         where: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **where)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise ToppoError(f"no Ray cluster answers at {address!r}: {first}") from error
-        self._task = ray.remote(num_cpus=cpus, max_retries=retries)(_carry_out)
+        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            raise ToppoError(f"no Ray cluster answers at {address!r}: {_first_line(error)}") from error
+        self._task = ray.remote(num_cpus=cpus, max_retries=0)(_carry_out)
+        self._cpus = cpus
+        self._nodes: Callable[[], list[dict[str, Any]]] = ray.nodes
         self._running: dict[Any, str] = {}
+        if not self._places():
+            raise ToppoError(
+                f"a run takes {cpus} processors (--workers and one more), and no node of the cluster has so many: "
+                "lower --workers or add a larger node"
+            )
 
     def free(self) -> bool:
-        """Ray keeps the queue."""
-        return True
+        """Is there a place left?  One run more than there are, so that a cluster that grows on demand sees it."""
+        return len(self._running) <= self._places()
 
     def start(self, name: str, order: dict[str, Any], log: Path) -> None:
         """Hand in a task."""
@@ -62,11 +65,30 @@ class RayEngine:
         """Leave the cluster; what this study still has there ends with it."""
         self._ray.shutdown()
 
+    def _places(self) -> int:
+        """How many runs the nodes can hold that are there now."""
+        alive = [node["Resources"].get("CPU", 0.0) for node in self._nodes() if node["Alive"]]
+        return sum(int(cpus // self._cpus) for cpus in alive)
+
     def _fault(self, task: Any) -> str:
         try:
             return str(self._ray.get(task))
         except self._ray.exceptions.RayError as error:
-            return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+            return f"{type(error).__name__}: {_first_line(error)}"
+
+
+def _refuse_open_cluster(address: str) -> None:
+    """A cluster that Ray begins for us asks for a token by itself; any other only where all its nodes are told to."""
+    mode = os.environ.get("RAY_AUTH_MODE", "").lower()
+    if mode != "token" and (mode or address != "local"):
+        raise ToppoError(
+            f"RAY_AUTH_MODE is {mode or 'not set'}, so that anybody who reaches the cluster may run code on it: "
+            "set it to token here and on every node (docs/studies.md says how)"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _carry_out(order: dict[str, Any], log: str) -> str:

@@ -9,7 +9,6 @@ from toppo.envs import open_player
 from toppo.envs.atari import is_atari
 from toppo.envs.check import random_action
 from toppo.envs.rows import mask_in
-from toppo.errors import ToppoError
 from toppo.rundir.layout import read_json, write_json
 from toppo.streams import Purpose, seed_for, stream
 
@@ -36,16 +35,18 @@ def random_return(env_id: str) -> float:
     return float(f"{np.mean(returns):.6g}")
 
 
-def keep_random_returns(folder: Path, envs: list[str]) -> None:
-    """Measure what ``random.json`` does not hold yet."""
+def keep_random_returns(folder: Path, envs: list[str]) -> dict[str, str]:
+    """Measure what ``random.json`` does not hold yet; the environments where that failed, and why."""
     path = folder / FILE
-    known: dict[str, float] = read_json(path)["returns"] if path.is_file() else {}
-    new = [env for env in envs if env not in known]
-    for env in new:
+    known: dict[str, float] = read_json(path).get("returns", {}) if path.is_file() else {}
+    failed: dict[str, str] = {}
+    for env in envs:
+        if env in known:
+            continue
         try:
             known[env] = random_return(env)
-        except ToppoError:
-            continue  # the runs on it have said why it cannot be made
-    if not new:
-        return
-    write_json(path, {"schema": SCHEMA, "episodes": EPISODES, "games": GAMES, "returns": known})
+        except Exception as error:  # whatever an environment raises: the runs are finished and stay so
+            failed[env] = f"{type(error).__name__}: {error}"
+            continue
+        write_json(path, {"schema": SCHEMA, "episodes": EPISODES, "games": GAMES, "returns": known})
+    return failed

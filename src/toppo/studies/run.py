@@ -39,7 +39,8 @@ def run_study(study: Study, folder: Folder, how: How, console: Console) -> Stand
     with exclusive(folder.root / ".lock"):
         write_json(folder.curves / f"study-{study.name}.json", to_json(study) | {"runs": [job.name for job in jobs]})
         standing = _conduct(Plan(jobs, folder, how.options, how.retries), how, study.name, console)
-        keep_random_returns(folder.curves, sorted({job.spec.env for job in jobs}))
+        for env, why in keep_random_returns(folder.curves, sorted({job.spec.env for job in jobs})).items():
+            console.print(f"note: no return of a random policy on {env}: {why}", markup=False, soft_wrap=True)
     return standing
 
 
@@ -55,8 +56,9 @@ def refuse_faults(standing: Standing) -> None:
 
 
 def _conduct(plan: Plan, how: How, title: str, console: Console) -> Standing:
-    with stop_request() as request, StudyScreen(title, plan.folder, console) as screen:
-        with closing(_engine(how)) as engine:
+    # The engine first: Ray puts a handler of its own on SIGTERM.
+    with closing(_engine(how)) as engine, stop_request() as request:
+        with StudyScreen(title, plan.folder, console) as screen:
             standing = conduct(plan, engine, screen, request)
         if request.signal is not None:
             raise Interrupted(request.signal)
@@ -68,4 +70,4 @@ def _engine(how: How) -> Engine:
         return LocalEngine(how.jobs)
     from toppo.studies.cluster import RayEngine
 
-    return RayEngine(how.ray, how.retries, 1 + how.options.workers)
+    return RayEngine(how.ray, 1 + how.options.workers)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from toppo.studies.conduct import Standing
 from toppo.studies.folder import Folder
+from toppo.terminal import mute
 
 SECONDS_BETWEEN_LINES = 60.0
 SECONDS_BETWEEN_READS = 1.0
@@ -43,7 +44,13 @@ class StudyScreen:
             self._live.stop()
 
     def __call__(self, standing: Standing) -> None:
-        """Show how the study stands."""
+        """Show how the study stands; it goes on when nobody looks at it any more."""
+        try:
+            self._show(standing)
+        except OSError:  # the terminal has gone
+            mute()
+
+    def _show(self, standing: Standing) -> None:
         now = time.monotonic()
         if standing.event:
             done = f"{len(standing.finished)}/{len(standing.jobs)}"
@@ -62,9 +69,10 @@ class StudyScreen:
     def _follow(self, steps: dict[str, int], standing: Standing, now: float) -> None:
         for name, done in steps.items():
             self._first.setdefault(name, (now, done))
-        over = {job.name: job.spec.steps for job in standing.jobs if job.name not in steps}
-        for name in [n for n in self._first if n in over]:
-            self._gained += over[name] - self._first.pop(name)[1]
+        for job in standing.jobs:
+            if job.name in self._first and job.name not in steps:
+                done = job.spec.steps if job.name in standing.finished else self.folder.steps(job)
+                self._gained += done - self._first.pop(job.name)[1]
 
     def _table(self, standing: Standing, steps: dict[str, int], now: float) -> Group:
         table = Table(title=escape(self.title), title_justify="left")
@@ -77,7 +85,7 @@ class StudyScreen:
             left = _clock((total - done) / speed) if speed > 0 else "-"
             bar = ProgressBar(total=total, completed=min(done, total), width=24)
             table.add_row(escape(job.name), bar, f"{done:,} / {total:,}", f"{speed:,.0f}", left)
-        return Group(table, Text(self._total(standing, steps, now)))
+        return Group(Text(self._total(standing, steps, now)), table)  # a low terminal cuts off what stands below
 
     def _total(self, standing: Standing, steps: dict[str, int], now: float) -> str:
         ended = {*standing.finished, *standing.faults}

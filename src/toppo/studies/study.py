@@ -114,9 +114,9 @@ def file_name(text: str) -> str:
 
 
 def _grid(data: dict[str, Any]) -> Grid:
-    arms = tuple(_arm(_only(a, "algo", "settings", "name")) for a in data["arms"])
-    envs = tuple(_is(str, "envs", e) for e in data["envs"])
-    return Grid(arms, envs, _is(int, "steps", data["steps"]), _is(int, "seeds", data["seeds"]))
+    arms = tuple(_arm(_only(a, "algo", "settings", "name")) for a in _some("arms", data["arms"]))
+    envs = tuple(_is(str, "envs", e) for e in _some("envs", data["envs"]))
+    return Grid(arms, envs, _positive("steps", data["steps"]), _positive("seeds", data["seeds"]))
 
 
 def _arm(data: dict[str, Any]) -> Arm:
@@ -131,6 +131,18 @@ def _is(kind: type, name: str, value: Any) -> Any:
     if type(value) is not kind:
         raise ValueError(f"{name} is {value!r}, but must be a {kind.__name__}")
     return value
+
+
+def _some(name: str, values: Any) -> list[Any]:
+    if not _is(list, name, values):
+        raise ValueError(f"{name} is empty, but must name at least one")
+    return list(values)
+
+
+def _positive(name: str, value: Any) -> int:
+    if _is(int, name, value) < 1:
+        raise ValueError(f"{name} is {value}, but must be at least 1")
+    return int(value)
 
 
 def _only(data: dict[str, Any], *names: str) -> dict[str, Any]:
