@@ -14,11 +14,11 @@ from collections.abc import Callable
 import numpy as np
 from page import RESULTS
 
-from toppo.report.compare import Group, Pair, groups_of, pairs_of, verdict
+from toppo.report.compare import Group, Pair, groups_of, of_runs, pairs_of, verdict
 from toppo.report.figures import curves_figure, save
 from toppo.report.load import Loaded, load
 from toppo.report.page import About, write_report
-from toppo.report.tables import FINAL_COLUMNS, PAIR_COLUMNS, Cell, finals, pairs, show, summary
+from toppo.report.tables import FINAL_COLUMNS, PAIR_COLUMNS, Cell, finals, number, pairs, show, summary
 from toppo.studies.paper import FAMILY
 
 LEARNING = RESULTS / "learning"
@@ -62,7 +62,7 @@ def judged(found: Pair | None, env: str, what: str, expected: int = 1) -> str:
     if found is None:
         return f"- {env}: {what} not measured yet."
     side = SIDES[found.final.side * expected]
-    steps = f"{found.budget:,} steps, {found.final.runs} runs"
+    steps = f"{found.budget:,} steps, {of_runs(found.final.runs)}"
     return (
         f"- {env}: **{side}**. {what}: final {show(found.final)}, area {show(found.area)} ({steps}; {verdict(found)})."
     )
@@ -106,7 +106,7 @@ def memory_moves(learning: list[Group]) -> list[str]:
         side = "confirmed" if high - low >= 0.5 else "contradicted"
         lines.append(
             f"- {group.env}: **{side}**. |M| averaged over a hundredth of a run lies between {low:.2f} and {high:.2f} "
-            f"(5% and 95%), median {middle:.2f} ({len(group.runs)} runs)."
+            f"(5% and 95%), median {middle:.2f} ({of_runs(len(group.runs))})."
         )
     return ["Confirmed: the 5% and the 95% quantile are at least half a batch apart.", "", *lines]
 
@@ -217,7 +217,7 @@ def beside_published(groups: list[Group]) -> list[str]:
     columns = ("task", "ours", "Tianshou", "OpenAI Baselines")
     ours = {g.env: g.tests() for g in groups if g.arm == "ppo"}
     rows = [
-        [Cell(text) for text in (env, f"{ours[env].mean():.4g} +- {ours[env].std(ddof=1):.4g}", *theirs)]
+        [Cell(text) for text in (env, f"{number(ours[env].mean())} +- {number(ours[env].std(ddof=1))}", *theirs)]
         for env, theirs in PUBLISHED.items()
         if env in ours
     ]
@@ -268,7 +268,7 @@ def main() -> None:
     for name, title in REPORTS.items():
         if (RESULTS / name).is_dir():
             about = About(title, f"toppo report docs/results/{name}")
-            write_report(RESULTS / name, RESULTS / name / "report.html", about)
+            write_report(load(RESULTS / name), RESULTS / name / "report.html", about)
     write_claims(groups + groups_in("humanoid"))
 
 

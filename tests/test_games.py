@@ -2,6 +2,7 @@
 
 from tests.test_report import curve, group
 from toppo.report.games import across, games
+from toppo.report.load import load
 from toppo.report.page import About, write_report
 from toppo.rundir.layout import write_json
 
@@ -24,11 +25,11 @@ def test_scores_stand_between_random_and_human_play():
     ]
     assert text(games(groups, {BREAKOUT: 1.5})) == [
         ["Breakout", "toppo", "2", "16.1", "1.5", "1.7", "30.5", "0.5"],
-        ["Qbert", "toppo", "1", "163.9", "-", "163.9", "1.346e+04", "0"],
-        ["Qbert", "toppo", "1", "2.675e+04", "-", "163.9", "1.346e+04", "2"],
-        ["Gopher", "toppo", "1", "-", "-", "257.6", "2412", "-"],
+        ["Qbert", "toppo", "1", "163.9", "-", "163.9", "13,455", "0"],
+        ["Qbert", "toppo", "1", "26,746", "-", "163.9", "13,455", "2"],
+        ["Gopher", "toppo", "1", "-", "-", "257.6", "2,412", "-"],
     ]
-    assert text(across(groups)) == [["toppo", "3", "0.8333", "0.5", "0.8333"]]
+    assert text(across(groups)) == [["toppo", "3", "0.8333", "0.5", "0.8333 (mean)"]]
 
 
 def test_the_report_shows_them_and_only_where_there_are_games(tmp_path):
@@ -41,7 +42,7 @@ def test_the_report_shows_them_and_only_where_there_are_games(tmp_path):
     write_json(tmp_path / "b" / "toppo-E-0.json", curve())
     pages = {}
     for name in "ab":
-        write_report(tmp_path / name, tmp_path / f"{name}.html", About("x", "toppo report"))
+        write_report(load(tmp_path / name), tmp_path / f"{name}.html", About("x", "toppo report"))
         pages[name] = (tmp_path / f"{name}.html").read_text()
     assert "human-normalised" in pages["a"]
     assert "1.25" in pages["a"]

@@ -119,8 +119,9 @@ def hostile(tmp_path_factory):
     for name in ("<script>alert(1)</script>".replace("/", "_"), "a\nb<img src=x onerror=alert(1)>"):
         (folder / f"{name}.json").write_text("{")
     out = folder / "report.html"
-    problems = write_report(folder, out, About(PAYLOADS[1], f"toppo report {PAYLOADS[0]}"))
-    return out, problems
+    loaded = load(folder)
+    write_report(loaded, out, About(PAYLOADS[1], f"toppo report {PAYLOADS[0]}"))
+    return out, loaded.problems
 
 
 def test_the_same_runs_give_the_same_page(tmp_path):
@@ -141,7 +142,9 @@ def test_every_payload_is_only_text(hostile):
 
 def test_a_page_has_all_its_parts(tmp_path):
     out = tmp_path / "page.html"
-    write_report(study(tmp_path / "s", seeds=5), out, About("A study", "toppo report s", rehearsal="a tenth of it"))
+    write_report(
+        load(study(tmp_path / "s", seeds=5)), out, About("A study", "toppo report s", rehearsal="a tenth of it")
+    )
     page = out.read_text()
     check(page)
     for name in ("summary", "curves", "finals", "pairs", "aggregates", "profile", "tests", "memory", "settings"):
@@ -200,10 +203,13 @@ def garble(folder: Path) -> dict[str, Path]:
 
 def test_garbled_logs_are_read_as_far_as_they_go_and_the_rest_is_named(tmp_path):
     garble(tmp_path / "runs")
-    problems = write_report(tmp_path / "runs", tmp_path / "out.html", About("x", "y"))
+    loaded = load(tmp_path / "runs")
+    write_report(loaded, tmp_path / "out.html", About("x", "y"))
     assert "6 runs" not in (tmp_path / "out.html").read_text()
     assert "5 runs: toppo" in (tmp_path / "out.html").read_text()
-    assert [p for p in problems if p.startswith("no is left out")]
+    assert [p for p in loaded.problems if p.startswith("no is left out")]
+    assert "toppo on Pendulum-v1, seed 2: episodes.jsonl has 5 lines that cannot be read" in loaded.problems
+    assert not [p for p in loaded.problems if "seed 1: episodes" in p]  # a torn line is no damage
 
 
 BAD_FILES = {
@@ -231,10 +237,12 @@ def test_files_that_are_no_curves_are_named_and_links_are_not_followed(tmp_path)
     os.mkfifo(folder / "pipe.json")
     (folder / "null.json").symlink_to("/dev/zero")
     before = {p for p in tmp_path.rglob("*") if "report" not in p.name}
-    problems = " ".join(write_report(folder, folder / "report.html", About("x", "y")))
+    loaded = load(folder)
+    write_report(loaded, folder / "report.html", About("x", "y"))
+    problems = " ".join(loaded.problems)
     for name in set(BAD_FILES) - {"huge-number"}:
         assert f"{name}.json is left out" in problems, name
-    assert "3 links are not followed" in problems
+    assert "not followed: 3 links (" in problems
     assert "Secret-v0" not in (folder / "report.html").read_text()
     after = {p for p in tmp_path.rglob("*") if "report" not in p.name and "report-figures" not in p.parent.name}
     assert after == before
@@ -243,5 +251,5 @@ def test_files_that_are_no_curves_are_named_and_links_are_not_followed(tmp_path)
 def test_an_empty_directory_is_one_sentence(tmp_path):
     for root in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(ToppoError) as refusal:
-            write_report(root, tmp_path / "out.html", About("x", "y"))
+            load(root)
         assert refusal.value.code == NO_INPUT

@@ -62,7 +62,7 @@ def test_a_run_that_is_not_finished_has_no_tail_of_gaps_and_is_named(tmp_path):
     run_directory(tmp_path / "b", seed=1)
     loaded = load(tmp_path)
     assert [r.seed for r in loaded.runs] == [1]
-    assert "1 runs are not finished and are left out: toppo on Pendulum-v1, seed 0" in loaded.problems
+    assert "not finished and left out: 1 run (toppo on Pendulum-v1, seed 0)" in loaded.problems
 
 
 def test_a_run_without_logs(tmp_path):
@@ -176,7 +176,9 @@ def test_scores_have_a_random_policy_at_0_and_ppo_at_1():
     assert scores.one == {"E": 3.0}
     assert {a: [x.tolist() for x in s] for a, s in scores.arms.items()} == {"toppo": [[2.0, 3.0]], "ppo": [[0.5, 1.5]]}
     assert scores.left_out == {"F": "where there is no ppo"}
-    assert scores_of(groups, {}) is None
+    nothing = scores_of(groups, {})
+    assert not nothing.arms
+    assert nothing.left_out == {"E": "where no random policy was measured", "F": "where there is no ppo"}
     others = [*groups, group([[1.0]], "ppo", "F"), group([[1.0]], "ppo", "G")]
     assert scores_of(others, {"E": 1.0, "F": 2.0}).left_out == {
         "F": "where ppo is not above the random policy",
@@ -217,7 +219,7 @@ def test_data_that_do_not_fit_together_are_named(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(data))
     (tmp_path / "study-s.json").write_text(json.dumps({"runs": ["toppo-E-0", "toppo-E-7"]}))
     problems = load(tmp_path).problems
-    assert "1 runs of the study are missing: toppo-E-7" in problems
+    assert "missing from the study: 1 run (toppo-E-7)" in problems
     assert "E: unequal numbers of runs (ppo 1, toppo 3)" in problems
     assert "E: toppo has one seed more than once" in problems
     assert "the runs used different versions of jax: 1, 2" in problems

@@ -1,6 +1,7 @@
 """The commands about more than one run: studies, the paper's figures, reports."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,8 @@ HOW_FLAGS: list[Flag] = [
     ("checkpoint_every", flag(int, "Steps between checkpoints."), 50_000),
     ("evaluate_every", flag(int, "Steps between tests of 10 episodes with the most likely action; 0 for none."), 0),
 ]
+
+SEEN_ON_THE_PAGE = ("scale", "out", "band", "curves", "evaluate_every")
 
 
 def study(arguments: list[str]) -> None:
@@ -68,37 +71,32 @@ def carry_out(chosen: Study, out: Path | None, given: Any) -> Folder:
     return folder
 
 
-def flags_of(given: Any, *flags: Flag) -> str:
+def flags_of(given: Any, *flags: Flag) -> list[str]:
     """Those of the flags that were given another value than their own, as they are typed."""
     values = {name: (getattr(given, name), *default) for name, _, *default in flags}
-    return "".join(f" --{n.replace('_', '-')} {value}" for n, (value, default) in values.items() if value != default)
+    changed = {name: value for name, (value, default) in values.items() if value != default}
+    return [word for name, value in changed.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def report(arguments: list[str]) -> None:
     """Write a page about runs."""
+    from toppo.report.load import load
     from toppo.report.page import About, write_report
 
+    where = flag(Path | None, "Page to write (default: DIR/report.html); figures as PNG and PDF beside it.")
+    flags: list[Flag] = [("out", where, None), BAND_FLAG]
+    folder = positional(Path, "DIR", "Directory with run directories or with the compact curves of a study.")
     given = parse(
         "report",
         "One self-contained page about many runs: who wins where, by how much, how sure; figures, tables, run times.",
-        [
-            (
-                "folder",
-                positional(Path, "DIR", "Directory with run directories or with the compact curves of a study."),
-            ),
-            (
-                "out",
-                flag(Path | None, "Page to write (default: DIR/report.html); figures as PNG and PDF beside it."),
-                None,
-            ),
-            BAND_FLAG,
-        ],
+        [("folder", folder), *flags],
         arguments,
     )
     out = given.out or given.folder / "report.html"
-    command = f"toppo report {given.folder}{flags_of(given, BAND_FLAG)}"
-    problems = write_report(given.folder, out, About(given.folder.resolve().name, command, given.band))
-    for sentence in problems:
+    loaded = load(given.folder)
+    command = shlex.join(["toppo", "report", str(given.folder), *flags_of(given, *flags)])
+    write_report(loaded, out, About(given.folder.resolve().name, command, given.band))
+    for sentence in loaded.problems:
         print(f"note: {sentence}")
     print(f"wrote {out}")
 
@@ -110,16 +108,16 @@ def reproduce(arguments: list[str]) -> None:
     from toppo.reproduce.study_figures import STUDY_FIGURES, make_study_figure, smaller
 
     names = [*STUDY_FIGURES, *FIGURES]
+    flags: list[Flag] = [
+        ("scale", flag(Literal["quick", "paper"], "quick: a rehearsal of minutes; paper: its budget."), "quick"),
+        ("out", flag(Path | None, "Directory of runs, data and picture (default: runs/FIGURE-SCALE)."), None),
+        BAND_FLAG,
+        *HOW_FLAGS,
+    ]
     given = parse(
         "reproduce",
         "Make a figure of the paper, end to end. What runs a study continues where it was stopped.",
-        [
-            ("figure", positional(str, "FIGURE", f"One of {', '.join(names)}.")),
-            ("scale", flag(Literal["quick", "paper"], "quick: a rehearsal of minutes; paper: its budget."), "quick"),
-            ("out", flag(Path | None, "Directory of runs, data and picture (default: runs/FIGURE-SCALE)."), None),
-            BAND_FLAG,
-            *HOW_FLAGS,
-        ],
+        [("figure", positional(str, "FIGURE", f"One of {', '.join(names)}.")), *flags],
         arguments,
     )
     if given.figure not in names:
@@ -127,18 +125,18 @@ def reproduce(arguments: list[str]) -> None:
     out = given.out or Path("runs") / f"{given.figure}-{given.scale}"
     if given.figure in FIGURES:
         if others := flags_of(given, BAND_FLAG, *HOW_FLAGS):
-            raise ToppoError(f"{given.figure} runs no study, and knows nothing of{others}: leave that away")
+            raise ToppoError(f"{given.figure} runs no study, and knows nothing of {' '.join(others)}: leave that away")
         FIGURES[given.figure].make(given.scale, out, print)
     else:
         why = smaller(paper_study(given.figure, "quick"), paper_study(given.figure)) if given.scale == "quick" else ""
-        command = f"toppo reproduce {given.figure} --scale {given.scale}{flags_of(given, BAND_FLAG)}"
-        about = About(given.figure, command, given.band, why)
+        shown = flags_of(given, *(f for f in flags if f[0] in SEEN_ON_THE_PAGE))
+        about = About(given.figure, shlex.join(["toppo", "reproduce", given.figure, *shown]), given.band, why)
         make_study_figure(
             given.figure,
             given.scale,
             out,
             given.band,
             lambda chosen: carry_out(chosen, out, given),
-            lambda curves, page: write_report(curves, page, about),
+            lambda loaded: write_report(loaded, out / "report.html", about),
         )
     print(f"wrote {out / given.figure}.png and its data")

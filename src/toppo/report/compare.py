@@ -1,10 +1,11 @@
 """Who wins where, by how much, and how sure that is."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from toppo.report.load import Loaded, Run
+from toppo.report.load import FINAL_SHARE, Loaded, Run
 from toppo.report.statistics import (
     Estimate,
     bootstrap,
@@ -16,7 +17,6 @@ from toppo.report.statistics import (
     probability_of_improvement,
 )
 
-FINAL_SHARE = 0.1  # the final return is the mean over this last part of the steps
 OURS, BASELINE = "toppo", "ppo"
 
 
@@ -61,6 +61,7 @@ class Scores(NamedTuple):
 
     zero: dict[str, float]  # by environment
     one: dict[str, float]
+    budget: dict[str, int]  # steps that all of these arms have
     arms: dict[str, list[np.ndarray]]  # of every arm that ran on all of these environments
     left_out: dict[str, str]  # environments, and why they have no score
 
@@ -69,6 +70,7 @@ class Aggregate(NamedTuple):
     """One arm across all tasks."""
 
     arm: str
+    runs: tuple[int, ...]  # by task
     iqm: Estimate
     mean: Estimate
     gap: Estimate
@@ -112,10 +114,21 @@ def pairs_of(groups: list[Group]) -> list[Pair]:
     return found
 
 
+def span(counts: Sequence[int]) -> str:
+    """So many, or from so many to so many."""
+    least, most = min(counts), max(counts)
+    return f"{least} to {most}" if least < most else f"{most}"
+
+
 def of_runs(*counts: int) -> str:
     """So many runs, or from so many to so many."""
-    least, most = min(counts), max(counts)
-    return f"{least} to {most} runs" if least < most else f"{most} run{'s' if most > 1 else ''}"
+    return f"{span(counts)} run{'' if max(counts) == 1 else 's'}"
+
+
+def best_of(groups: list[Group]) -> Group:
+    """The arm with the highest mean final return; an arm that has fewer steps than others does not compete."""
+    most = max(g.budget for g in groups)
+    return max((g for g in groups if g.budget == most), key=lambda g: float(g.final().mean()))
 
 
 def verdict(pair: Pair) -> str:
@@ -127,26 +140,32 @@ def verdict(pair: Pair) -> str:
     return {1: "higher", -1: "lower", 0: "no clear difference"}[pair.final.side]
 
 
-def scores_of(groups: list[Group], random: dict[str, float]) -> Scores | None:
-    """Scores on the environments that have a baseline and a random policy's return; None if there is no such."""
-    one = {g.env: float(g.final().mean()) for g in groups if g.arm == BASELINE}
-    left_out = {}
-    for env in dict.fromkeys(g.env for g in groups):
-        if env not in one:
-            left_out[env] = f"where there is no {BASELINE}"
-        elif env not in random:
-            left_out[env] = "where no random policy was measured"
-        elif not one[env] > random[env]:
-            left_out[env] = f"where {BASELINE} is not above the random policy"
-    envs = [env for env in one if env not in left_out]
-    by_arm = {(g.arm, g.env): g for g in groups}
-    arms = [a for a in dict.fromkeys(g.arm for g in groups) if all((a, env) in by_arm for env in envs)]
-    if not envs:
-        return None
-    strata = {
-        arm: [(by_arm[arm, env].final() - random[env]) / (one[env] - random[env]) for env in envs] for arm in arms
-    }
-    return Scores({e: random[e] for e in envs}, {e: one[e] for e in envs}, strata, left_out)
+def scores_of(groups: list[Group], random: dict[str, float]) -> Scores:
+    """Scores on the environments that have a baseline above a random policy, after steps that all these arms have."""
+    by = {(g.arm, g.env): g for g in groups}
+    everywhere = dict.fromkeys(g.env for g in groups)
+    left_out = {e: why for e in everywhere if (why := _unscored(by.get((BASELINE, e)), random.get(e)))}
+    envs = [e for e in everywhere if e not in left_out]
+    arms = [a for a in dict.fromkeys(g.arm for g in groups) if envs and all((a, e) in by for e in envs)]
+    budget = {e: min(by[a, e].budget for a in arms) for e in envs}
+    finals = {(a, e): by[a, e].final(budget[e]) for a in arms for e in envs}
+    one = {e: float(finals[BASELINE, e].mean()) for e in envs}
+    for env in envs:
+        if not one[env] > random[env] or any(np.isnan(finals[a, env]).any() for a in arms):
+            left_out[env] = f"where {BASELINE} is not above the random policy, or a run has no return, "
+            left_out[env] += f"after the {budget[env]:,} steps that all arms have"
+    kept = [e for e in envs if e not in left_out]
+    strata = {a: [(finals[a, e] - random[e]) / (one[e] - random[e]) for e in kept] for a in arms if kept}
+    return Scores({e: random[e] for e in kept}, {e: one[e] for e in kept}, budget, strata, left_out)
+
+
+def _unscored(baseline: Group | None, zero: float | None) -> str:
+    """Why there can be no score on an environment; empty if there can."""
+    if baseline is None:
+        return f"where there is no {BASELINE}"
+    if zero is None:
+        return "where no random policy was measured"
+    return "" if baseline.final().mean() > zero else f"where {BASELINE} is not above the random policy"
 
 
 def aggregates_of(scores: Scores) -> list[Aggregate]:
@@ -157,6 +176,7 @@ def aggregates_of(scores: Scores) -> list[Aggregate]:
         found.append(
             Aggregate(
                 arm,
+                tuple(map(len, strata)),
                 bootstrap(strata, pooled(iqm)),
                 bootstrap(strata, pooled(mean)),
                 bootstrap(strata, pooled(optimality_gap)),

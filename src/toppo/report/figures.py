@@ -14,13 +14,17 @@ from toppo.report.compare import Aggregate, Group, Scores, filled, of_runs
 from toppo.report.load import Run, run_from_directory
 from toppo.report.statistics import (
     LEAST_FOR_INTERVAL,
+    LEAST_FOR_IQM,
     band,
     bootstrap,
     iqm,
     mean,
     performance_profile,
     pooled,
+    profile_band,
 )
+from toppo.rundir.files import refuse_to_write
+from toppo.rundir.layout import write_bytes
 
 COLOURS = {
     "toppo": "#0b7fb0",
@@ -35,6 +39,7 @@ MORE_COLOURS = ("#e08214", "#1b9e9e", "#5e81c4", "#c05a7a", "#8c9a2b", "#a0705a"
 INK = "#1b1f24"  # on a page it becomes the colour of the text
 REHEARSAL = "rehearsal, no conclusion"
 BANDS = ("bootstrap", "std")
+LEAST_SCORE, MOST_SCORE = -1.0, 5.0  # of a profile: one run far off would press all others together
 
 
 def figure(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -> tuple[Any, Any]:
@@ -68,14 +73,25 @@ def save(sheet: Any, out: Path) -> None:
     import matplotlib
 
     fixed = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}  # no clock in a picture
+    picture = io.BytesIO()
     try:
         if not out.suffix:
             raise ValueError("its name does not end in .png, .pdf or .svg")
-        out.parent.mkdir(parents=True, exist_ok=True)
         with matplotlib.rc_context({"svg.hashsalt": "toppo"}):
-            sheet.savefig(out, dpi=150, metadata=fixed.get(out.suffix))
-    except (OSError, ValueError) as error:
+            sheet.savefig(picture, format=out.suffix[1:], dpi=150, metadata=fixed.get(out.suffix))
+    except ValueError as error:
         raise ToppoError(f"{out} cannot be written: {error}", IO_ERROR) from error
+    write_output(out, picture.getvalue())
+
+
+def write_output(out: Path, data: bytes) -> None:
+    """Write a page or a picture where the user wants it, or a sentence."""
+    refuse_to_write(out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(out, data)
+    except OSError as error:
+        raise ToppoError(f"{out} cannot be written: {error.strerror}", IO_ERROR) from error
 
 
 def save_both(sheet: Any, folder: Path, name: str) -> None:
@@ -115,9 +131,14 @@ def colours_of(arms: Sequence[str]) -> dict[str, str]:
     return COLOURS | {a: MORE_COLOURS[i % len(MORE_COLOURS)] for i, a in enumerate(others)}
 
 
-def with_curve(group: Group) -> list[Run]:
-    """The runs of an arm that have come far enough to be drawn."""
-    return [r for r in group.runs if len(r.grid)]
+def values_of(run: Run, series: str) -> np.ndarray:
+    """The series of that name, without a name the returns; gaps take the value before them."""
+    return filled(run.series.get(series, np.full(len(run.grid), np.nan)) if series else run.returns)
+
+
+def with_curve(group: Group, series: str = "") -> list[Run]:
+    """The runs of an arm that have something to be drawn."""
+    return [r for r in group.runs if not np.isnan(values_of(r, series)).all()]
 
 
 def draw_curves(axis: Any, groups: list[Group], colours: dict[str, str], shading: str, series: str = "") -> None:
@@ -125,9 +146,9 @@ def draw_curves(axis: Any, groups: list[Group], colours: dict[str, str], shading
     from matplotlib.ticker import EngFormatter
 
     for group in groups:
-        runs = with_curve(group)
+        runs = with_curve(group, series)
         x = min((r.grid for r in runs), key=lambda grid: grid[-1], default=np.zeros(0))  # as far as all have come
-        rows = np.array([np.interp(x, r.grid, filled(r.series[series] if series else r.returns)) for r in runs])
+        rows = np.array([np.interp(x, r.grid, values_of(r, series)) for r in runs])
         known = ~np.isnan(rows).any(axis=0)
         x, rows, colour = x[known], rows[:, known], colours[group.arm]
         if not len(x):
@@ -154,17 +175,18 @@ def curves_figure(groups: list[Group], shading: str = "bootstrap", series: str =
         draw_curves(axis, [g for g in groups if g.env == env], colours, shading, series)
         label(axis, env)
     lines = {arm: line for axis in axes for line, arm in zip(*axis.get_legend_handles_labels(), strict=True)}
-    counts = {arm: [len(with_curve(g)) for g in groups if g.arm == arm] for arm in lines}
+    counts = {arm: [len(with_curve(g, series)) for g in groups if g.arm == arm] for arm in lines}
     names = [f"{arm} ({of_runs(*counts[arm])})" for arm in lines]
     columns = round(sheet.get_figwidth() / 2.1)
     sheet.set_figheight(sheet.get_figheight() + 0.2 * -(-len(names) // columns))
-    legend(sheet, handles=list(lines.values()), labels=names, loc="outside lower center", ncols=columns)
+    if names:
+        legend(sheet, handles=list(lines.values()), labels=names, loc="outside lower center", ncols=columns)
     axes[0].set_ylabel(name or "return of training episodes", fontsize=9, color=INK)
     return sheet
 
 
-def finals_figure(groups: list[Group]) -> Any:
-    """Final returns, one panel per environment: every run a dot, the mean a bar, from five runs on its interval."""
+def finals_figure(groups: list[Group], shading: str = "bootstrap") -> Any:
+    """Final returns, one panel per environment: every run a dot, the mean a bar, around it what a curve has too."""
     envs, colours = list(dict.fromkeys(g.env for g in groups)), colours_of([g.arm for g in groups])
     most = max(sum(g.env == env for g in groups) for env in envs)
     sheet, axes = panels(len(envs), height=1.1 + 0.3 * most)
@@ -174,10 +196,14 @@ def finals_figure(groups: list[Group]) -> Any:
             final, colour = group.final(), colours[group.arm]
             axis.scatter(final, np.full(len(final), place), color=colour, s=14, alpha=0.6, linewidth=0)
             axis.scatter([final.mean()], [place], color=colour, marker="|", s=220, linewidth=2.2)
-            estimate = bootstrap([final], pooled(mean))
-            if estimate.low is not None:
-                axis.plot([estimate.low, estimate.high], [place, place], color=colour, linewidth=4, alpha=0.35)
-        names = [f"{g.arm} ({len(g.runs)})" for g in here]
+            if shading == "std":
+                limits = (final.mean() - final.std(), final.mean() + final.std())
+            else:
+                limits = bootstrap([final], pooled(mean))[1:3]
+            if len(final) > 1 and limits[0] is not None:
+                axis.plot(limits, [place, place], color=colour, linewidth=4, alpha=0.35)
+        steps = "" if len({g.budget for g in here}) == 1 else ", {:,} steps"
+        names = [f"{g.arm} ({len(g.runs)}{steps.format(g.budget)})" for g in here]
         axis.set_yticks(range(len(here)), names, fontsize=8, color=INK, parse_math=False)
         axis.set_ylim(len(here) - 0.5, -0.5)
         label(axis, env)
@@ -187,22 +213,30 @@ def finals_figure(groups: list[Group]) -> Any:
 
 
 def profile_figure(scores: Scores) -> Any:
-    """Share of runs above a score, for every score."""
-    top = max(float(np.concatenate(s).max()) for s in scores.arms.values())
-    levels, colours = np.linspace(0, max(1.2, min(top, 5.0)), 201), colours_of(list(scores.arms))
+    """Share of runs above a score, for every score; from five runs per task on its interval."""
+    pool = np.concatenate([s for strata in scores.arms.values() for s in strata])
+    low, high = max(LEAST_SCORE, min(0.0, pool.min())), min(MOST_SCORE, max(1.2, pool.max()))
+    levels, colours = np.linspace(low, high, 201), colours_of(list(scores.arms))
     sheet, axes = figure(1, 1, width=6.0, height=3.6)
     for arm, strata in scores.arms.items():
         runs = of_runs(sum(map(len, strata)))
         axes[0, 0].plot(levels, performance_profile(strata, levels), color=colours[arm], label=f"{arm} ({runs})")
+        if min(map(len, strata)) >= LEAST_FOR_INTERVAL:
+            axes[0, 0].fill_between(levels, *profile_band(strata, levels), color=colours[arm], alpha=0.18, linewidth=0)
     axes[0, 0].set_xlabel("score: 0 is a random policy, 1 the mean final return of ppo", fontsize=9, color=INK)
     axes[0, 0].set_ylabel("share of runs above it", fontsize=9, color=INK)
+    beyond = {f"below {low:g}": int(np.sum(pool < low)), f"above {high:g}": int(np.sum(pool > high))}
+    if any(beyond.values()):
+        label(axes[0, 0], "not shown: " + ", ".join(f"{of_runs(n)} {where}" for where, n in beyond.items() if n))
     legend(axes[0, 0])
     return sheet
 
 
 def aggregates_figure(found: list[Aggregate]) -> Any:
     """IQM, optimality gap and probability of improvement of every arm."""
-    colours, parts = colours_of([a.arm for a in found]), ("IQM", "optimality gap", "P(toppo is better)")
+    few = any(sum(a.runs) < LEAST_FOR_IQM for a in found)
+    middle = f"IQM (below {LEAST_FOR_IQM} runs: mean)" if few else "IQM"
+    colours, parts = colours_of([a.arm for a in found]), (middle, "optimality gap", "P(toppo is better)")
     sheet, axes = figure(1, 3, width=3.6, height=1.2 + 0.3 * len(found))
     for axis, name, pick in zip(axes[0], parts, ("iqm", "gap", "improvement"), strict=True):
         for place, aggregate in enumerate(found):
@@ -212,7 +246,7 @@ def aggregates_figure(found: list[Aggregate]) -> Any:
             axis.scatter([estimate.value], [place], color=colour, marker="|", s=200, linewidth=2.2)
             if estimate.low is not None:
                 axis.plot([estimate.low, estimate.high], [place, place], color=colour, linewidth=4, alpha=0.4)
-        names = [f"{a.arm} ({of_runs(a.iqm.runs)})" for a in found]
+        names = [f"{a.arm} ({of_runs(*a.runs)} per task)" for a in found]
         axis.set_yticks(range(len(found)), names, fontsize=8, color=INK, parse_math=False)
         axis.set_ylim(len(found) - 0.5, -0.5)
         label(axis, name)

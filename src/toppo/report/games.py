@@ -3,8 +3,8 @@
 import numpy as np
 
 from toppo.report.compare import Group
-from toppo.report.statistics import iqm, mean
-from toppo.report.tables import Cell
+from toppo.report.statistics import LEAST_FOR_IQM, iqm, mean
+from toppo.report.tables import Cell, number
 from toppo.scores import SCORES, game_of, human_normalised
 
 GAME_COLUMNS = ("game", "arm", "runs", "score", "random, measured", "random", "human", "human-normalised")
@@ -22,7 +22,7 @@ def games(groups: list[Group], measured: dict[str, float]) -> list[list[Cell]]:
     for g in games_in(groups):
         score, (random, human) = float(g.final().mean()), SCORES[game_of(g.env)]
         numbers = (score, measured.get(g.env), random, human, human_normalised(g.env, score))
-        cells = [Cell(_number(n), "n") for n in numbers]
+        cells = [Cell(number(n), "n") for n in numbers]
         rows.append([Cell(game_of(g.env)), Cell(g.arm), Cell(str(len(g.runs)), "n"), *cells])
     return rows
 
@@ -34,10 +34,7 @@ def across(groups: list[Group]) -> list[list[Cell]]:
         scores = np.array([human_normalised(g.env, float(g.final().mean())) for g in known if g.arm == arm], float)
         scores = scores[np.isfinite(scores)]
         if len(scores):
-            found = (float(mean(scores)), float(np.median(scores)), float(iqm(scores)))
-            rows.append([Cell(arm), Cell(str(len(scores)), "n"), *(Cell(_number(n), "n") for n in found)])
+            found = [number(float(n)) for n in (mean(scores), np.median(scores), iqm(scores))]
+            found[-1] += " (mean)" if len(scores) < LEAST_FOR_IQM else ""
+            rows.append([Cell(arm), Cell(str(len(scores)), "n"), *(Cell(text, "n") for text in found)])
     return rows
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None or np.isnan(value) else f"{value:.4g}"

@@ -7,9 +7,9 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from toppo.errors import IO_ERROR, ToppoError
+from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.report import games, tables
-from toppo.report.compare import Group, aggregates_of, groups_of, pairs_of, scores_of
+from toppo.report.compare import Group, aggregates_of, groups_of, of_runs, pairs_of, scores_of
 from toppo.report.figures import (
     BANDS,
     REHEARSAL,
@@ -20,9 +20,14 @@ from toppo.report.figures import (
     rehearse,
     save_both,
     svg,
+    with_curve,
+    write_output,
 )
-from toppo.report.load import Loaded, clean, load
-from toppo.report.tables import Cell
+from toppo.report.load import Loaded, clean
+from toppo.report.tables import Cell, number
+from toppo.rundir.files import refuse_to_write
+
+LONGEST_COMMAND = 1000  # letters
 
 
 class Part(NamedTuple):
@@ -46,23 +51,21 @@ class About(NamedTuple):
     rehearsal: str = ""  # why nothing follows from it
 
 
-def write_report(root: Path, out: Path, about: About) -> list[str]:
-    """Write the page, and every figure as PNG and PDF beside it; what to know about the data is returned."""
+def write_report(loaded: Loaded, out: Path, about: About) -> None:
+    """Write the page, and every figure as PNG and PDF beside it."""
     if about.band not in BANDS:
         raise ToppoError(f"band is {about.band!r}, but must be one of {', '.join(BANDS)}")
-    loaded = load(root)
+    figures = out.with_name(f"{out.stem}-figures")
+    refuse_to_write(out)
+    if figures.is_symlink():
+        raise ToppoError(f"{figures} is a link: remove it, or choose another --out", CANNOT_CREATE)
     parts = parts_of(loaded, about.band)
     for part in parts:
         if part.figure is not None:
             if about.rehearsal:
                 rehearse(part.figure, about.rehearsal)
-            save_both(part.figure, out.with_name(f"{out.stem}-figures"), part.id)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(render(loaded, parts, about), encoding="utf-8")
-    except OSError as error:
-        raise ToppoError(f"{out} cannot be written: {error.strerror}", IO_ERROR) from error
-    return loaded.problems
+            save_both(part.figure, figures, part.id)
+    write_output(out, render(loaded, parts, about).encode())
 
 
 def render(loaded: Loaded, parts: list[Part], about: About) -> str:
@@ -70,19 +73,20 @@ def render(loaded: Loaded, parts: list[Part], about: About) -> str:
     pages = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    groups = groups_of(loaded)
+    groups, command = groups_of(loaded), clean(about.command, LONGEST_COMMAND)
     shown = [
-        p._asdict() | {"svg": Markup(svg(p.figure, p.id)) if p.figure is not None else "", "again": about.command}
+        p._asdict() | {"svg": Markup(svg(p.figure, p.id)) if p.figure is not None else "", "again": command}
         for p in parts
     ]
     return pages.get_template("page.html").render(
         title=clean(about.title),
-        command=clean(about.command, 200),
+        command=command,
         rehearsal=f"{REHEARSAL}: {about.rehearsal}" if about.rehearsal else "",
-        runs=len(loaded.runs),
+        runs=of_runs(len(loaded.runs)),
         arms=list(dict.fromkeys(g.arm for g in groups)),
         envs=list(dict.fromkeys(g.env for g in groups)),
-        summary=tables.summary(groups, pairs_of(groups)),
+        summary=tables.summary(groups, pairs_of(groups))
+        + tables.across_tasks(aggregates_of(scores_of(groups, loaded.random))),
         problems=loaded.problems,
         parts=shown,
     )
@@ -91,8 +95,8 @@ def render(loaded: Loaded, parts: list[Part], about: About) -> str:
 def parts_of(loaded: Loaded, band: str) -> list[Part]:
     """All sections after the summary."""
     groups = groups_of(loaded)
-    few = "below five runs, every run" if band == "bootstrap" else "one standard deviation"
-    shade = "95% bootstrap interval of the mean (dashed: IQM); " + few if band == "bootstrap" else few
+    spread = "95% bootstrap interval of the mean" if band == "bootstrap" else "one standard deviation"
+    shade = f"{spread} (dashed: IQM); below five runs, every run" if band == "bootstrap" else spread
     parts = [
         Part(
             "curves",
@@ -105,9 +109,10 @@ def parts_of(loaded: Loaded, band: str) -> list[Part]:
             "Final returns",
             "Final: mean return of the training episodes in the last tenth of the steps. Area: mean return over all "
             "steps. Test: 10 episodes with the most likely action at the end. Brackets: 95% stratified bootstrap "
-            "intervals over runs, from five runs on; below four runs the IQM is the mean.",
-            finals_figure(groups),
-            "Every run a dot, the mean a bar, its interval a band.",
+            "intervals over runs, from five runs on; below four runs the IQM is the mean. Bold: the highest mean final "
+            "return of the arms with the most steps.",
+            finals_figure(groups, band),
+            f"Every run a dot, the mean a bar. Band: {spread}.",
             tables.FINAL_COLUMNS,
             tables.finals(groups),
         ),
@@ -126,7 +131,10 @@ def _games(loaded: Loaded, groups: list[Group]) -> list[Part]:
         "Score: the final return, of whole games. Human-normalised: (score - random) / (human - random), by the scores "
         "of random and human play in common use; a random policy was measured here besides."
     )
-    over = "Human-normalised scores over the games on which at least one game was finished."
+    over = (
+        "Human-normalised scores over the games on which at least one game was finished; below four games the IQM is "
+        "the mean."
+    )
     return [
         Part("games", "Atari games", text, columns=games.GAME_COLUMNS, rows=rows),
         Part("games-across", "Across games", over, columns=games.ACROSS_COLUMNS, rows=games.across(groups)),
@@ -135,47 +143,58 @@ def _games(loaded: Loaded, groups: list[Group]) -> list[Part]:
 
 def _across(loaded: Loaded, groups: list[Group]) -> list[Part]:
     scores = scores_of(groups, loaded.random)
-    if scores is None:
-        return []
+    text = "Score: (final return - random policy) / (mean final return of ppo - random policy)."
+    reasons = dict.fromkeys(scores.left_out.values())
+    left_out = {why: ", ".join(e for e, w in scores.left_out.items() if w == why) for why in reasons}
+    without = "".join(f" Left out: {envs}, {why}." for why, envs in left_out.items())
+    if not scores.arms:
+        return [Part("aggregates", "Across tasks", f"{text} No task has one.{without}")]
     found = aggregates_of(scores)
-    left_out = sorted({g.arm for g in groups} - set(scores.arms))
-    constants = "; ".join(f"{e}: {scores.zero[e]:.4g} and {scores.one[e]:.4g}" for e in scores.zero)
-    text = (
-        "Score: (final return - random policy) / (mean final return of ppo - random policy). "
-        f"The two constants: {constants}."
-        + (f" Not on all of these tasks, and so left out: {', '.join(left_out)}." if left_out else "")
-        + "".join(f" Left out: {env}, {why}." for env, why in scores.left_out.items())
+    constants = (
+        f"{e} {number(scores.zero[e])} and {number(scores.one[e])} after {scores.budget[e]:,} steps"
+        for e in scores.zero
     )
+    text += f" The two constants: {'; '.join(constants)}."
+    if others := sorted({g.arm for g in groups} - set(scores.arms)):
+        text += f" Not on all of these tasks, and so left out: {', '.join(others)}."
+    text += without
     return [
         Part(
             "aggregates",
             "Across tasks",
             text,
             aggregates_figure(found),
-            "IQM: mean of the middle half of all runs of all tasks. Optimality gap: how far runs fall short of 1. "
+            "IQM: mean of the middle half of all runs of all tasks, of fewer than four runs the mean of all. "
+            "Optimality gap: how far runs fall short of 1. "
             "P: probability that a run of toppo beats a run of the other, mean over tasks.",
             tables.AGGREGATE_COLUMNS,
             tables.aggregates(found),
         ),
         Part(
-            "profile", "Performance profile", figure=profile_figure(scores), caption="Share of runs above every score."
+            "profile",
+            "Performance profile",
+            figure=profile_figure(scores),
+            caption="Share of runs above every score, mean over tasks. Shaded, from five runs per task on: 95% "
+            "stratified bootstrap interval.",
         ),
     ]
 
 
 def _rest(groups: list[Group], band: str) -> list[Part]:
     parts = []
-    tested = [g for g in groups if all(len(r.evaluations) for r in g.runs)]
-    if tested:
+    tested = tests_as_curves(groups)
+    if drawn := [g for g in tested if with_curve(g)]:
+        without = [f"{g.arm} on {g.env} ({_drawn(g)})" for g in tested if len(with_curve(g)) < len(g.runs)]
         parts.append(
             Part(
                 "tests",
                 "Tests during training",
-                figure=curves_figure(tests_as_curves(tested), band, name="return of test episodes"),
-                caption="Mean of 10 episodes with the most likely action, at intervals.",
+                figure=curves_figure(drawn, band, name="return of test episodes"),
+                caption="Mean of 10 episodes with the most likely action, at intervals; as far as all runs were tested."
+                + (f" Not all runs were tested: {', '.join(without)}." if without else ""),
             )
         )
-    remembering = [g for g in groups if all("memory/size" in r.series for r in g.runs) and _moves(g)]
+    remembering = [g for g in groups if _moves(g)]
     if remembering:
         parts.append(
             Part(
@@ -186,23 +205,25 @@ def _rest(groups: list[Group], band: str) -> list[Part]:
             )
         )
     times = tables.times(groups)
-    if times:
-        text = "Median over iterations, mean over runs; whatever else the machine did at the time is in it."
-        parts.append(Part("times", "Run times", text, columns=tables.TIME_COLUMNS, rows=times))
-    parts.append(Part("settings", "Settings", columns=("arm", "settings"), rows=tables.settings(groups)))
+    text = "Median over iterations, mean over runs; whatever else the machine did at the time is in it."
+    kept = text if times else "Not kept in compact curves: a report of the run directories shows them."
+    parts.append(Part("times", "Run times", kept, columns=tables.TIME_COLUMNS, rows=times))
+    parts.append(Part("settings", "Settings", columns=tables.SETTING_COLUMNS, rows=tables.settings(groups)))
     parts.append(Part("versions", "Versions", columns=("package", "version"), rows=tables.versions(groups)))
     return parts
 
 
 def tests_as_curves(groups: list[Group]) -> list[Group]:
-    """Groups whose returns are those of the tests; runs tested at other steps than the first are left to the table."""
-    found = []
-    for group in groups:
-        steps = group.runs[0].evaluations[:, 0]
-        same = [r for r in group.runs if np.array_equal(r.evaluations[:, 0], steps)]
-        found.append(group._replace(runs=[r._replace(grid=steps, returns=r.evaluations[:, 1]) for r in same]))
-    return found
+    """Groups whose returns are those of the tests, at the steps of the tests."""
+    return [
+        g._replace(runs=[r._replace(grid=r.evaluations[:, 0], returns=r.evaluations[:, 1]) for r in g.runs])
+        for g in groups
+    ]
+
+
+def _drawn(group: Group) -> str:
+    return f"{len(with_curve(group))} of {len(group.runs)}"
 
 
 def _moves(group: Group) -> bool:
-    return any(np.nanmax(r.series["memory/size"], initial=0) > 1 for r in group.runs)
+    return any(np.nanmax(r.series.get("memory/size", np.zeros(0)), initial=0) > 1 for r in group.runs)

@@ -94,3 +94,14 @@ def band(
 def performance_profile(strata: Sequence[np.ndarray], levels: np.ndarray) -> np.ndarray:
     """Share of runs with a score above each level, mean over tasks.  -> [levels]"""
     return np.asarray(np.mean([(np.asarray(s)[:, None] > levels).mean(axis=0) for s in strata], axis=0))
+
+
+def profile_band(
+    strata: Sequence[np.ndarray], levels: np.ndarray, resamples: int = 2_000, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pointwise 95% stratified bootstrap interval of the performance profile.  -> [levels] twice"""
+    rng = np.random.default_rng(seed)
+    drawn = [np.asarray(s)[rng.integers(len(s), size=(resamples, len(s)))] for s in strata]
+    shares = [np.mean([(s > level).mean(axis=-1) for s in drawn], axis=0) for level in levels]
+    low, high = np.percentile(shares, [2.5, 97.5], axis=-1)
+    return low, high

@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from toppo.algos import REGISTRY
+from toppo.errors import BAD_DATA, ToppoError
 from toppo.report.compare import of_runs
-from toppo.report.figures import COLOURS, figure, rehearse, save_both
+from toppo.report.figures import COLOURS, figure, rehearse, save_both, write_output
 from toppo.reproduce.run_time import PARTS, measure_run_times
 from toppo.reproduce.two_action import two_action_values
-from toppo.reproduce.v_ratio import measure_during_training
+from toppo.reproduce.v_ratio import Measurement, measure_during_training
+from toppo.rundir.layout import read_json
 
 Echo = Callable[[str], None]
+ROW: dict[str, type] = {"env": str, "algo": str, "seed": int} | Measurement.__annotations__
 
 
 class Figure(NamedTuple):
@@ -45,11 +48,11 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
     for axis, env in zip(axes[0], tasks, strict=False):
         for algo in ("geppo", "toppo"):
             mine = [r for r in rows if r["env"] == env and r["algo"] == algo]
-            grid = sorted({r["step"] for r in mine})
+            if not mine:  # no old batch was ever kept
+                continue
             speaks_of = "V-trace, pi_k" if algo == "geppo" else "GAE, mu"
             for name, style, label in (("ratio", "-", f"{REGISTRY[algo].title}: {speaks_of}"), ("noise", ":", None)):
-                line = [np.mean([r[name] for r in mine if r["step"] == s]) for s in grid]
-                axis.plot(grid, line, style, color=COLOURS[algo], label=label, linewidth=1.6)
+                axis.plot(*over_seeds(mine, name), style, color=COLOURS[algo], label=label, linewidth=1.6)
         axis.set_title(f"{env} ({of_runs(seeds)})", fontsize=10)
         axis.set_xlabel("environment steps", fontsize=9)
         axis.set_yscale("log")
@@ -59,6 +62,16 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
     if quick:
         rehearse(sheet, f"{steps:,} steps instead of 1,000,000, {seeds} of 10 seeds")
     save_both(sheet, out, "v-ratio")
+
+
+def over_seeds(rows: list[dict[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps, and the mean of a measurement over all seeds there: a look that came late is read off between looks."""
+    seeds = [[r for r in rows if r["seed"] == seed] for seed in sorted({r["seed"] for r in rows})]
+    steps = [np.array([r["step"] for r in mine]) for mine in seeds]
+    grid = np.unique(np.concatenate(steps))
+    grid = grid[(grid >= max(s[0] for s in steps)) & (grid <= min(s[-1] for s in steps))]  # where all seeds have looked
+    lines = [np.interp(grid, s, [r[name] for r in mine]) for s, mine in zip(steps, seeds, strict=True)]
+    return grid, np.asarray(np.mean(lines, axis=0))
 
 
 def draw_two_action(axis: Any) -> None:
@@ -76,10 +89,14 @@ def draw_two_action(axis: Any) -> None:
 
 def run_time(scale: str, out: Path, echo: Echo) -> None:
     """Milliseconds per thousand environment steps, by part, for all algorithms."""
-    times = measure_run_times(list(REGISTRY), "HalfCheetah-v5", 20 if scale == "quick" else 200)
+    iterations = 20 if scale == "quick" else 200
+    measured = f"one run of each, seed 0, {iterations} iterations"
+    times = measure_run_times(list(REGISTRY), "HalfCheetah-v5", iterations)
+    echo(f"medians of {measured}")
     for t in times:
         echo(f"{t.algo:<6} {t.total:7.1f} ms per 1000 steps: " + ", ".join(f"{k} {v:.1f}" for k, v in t.parts.items()))
-    write(out, "run-time", {"scale": scale, "milliseconds_per_1000_steps": {t.algo: t.parts for t in times}})
+    parts = {t.algo: t.parts for t in times}
+    write(out, "run-time", {"scale": scale, "measured": measured, "milliseconds_per_1000_steps": parts})
     sheet, axes = figure(1, 1, width=6.5, height=3.4)
     axis, left = axes[0, 0], np.zeros(len(times))
     for part, shade in zip(PARTS, ("#c9d6df", "#9fb8ad", "#0b6e99", "#b08900", "#d1603d"), strict=True):
@@ -87,7 +104,9 @@ def run_time(scale: str, out: Path, echo: Echo) -> None:
         axis.barh([REGISTRY[t.algo].title for t in times], width, left=left, color=shade, label=part)
         left = left + width
     axis.invert_yaxis()
-    axis.set_xlabel("milliseconds per 1000 environment steps (HalfCheetah-v5, one process)", fontsize=9)
+    axis.set_xlabel(
+        f"milliseconds per 1000 environment steps (HalfCheetah-v5, one process)\nmedians of {measured}", fontsize=9
+    )
     axis.legend(fontsize=8, frameon=False, ncols=len(PARTS), loc="lower center", bbox_to_anchor=(0.5, 1.0))
     if scale == "quick":
         rehearse(sheet, "20 iterations instead of 200, in which the memory of DISC does not fill")
@@ -96,18 +115,24 @@ def run_time(scale: str, out: Path, echo: Echo) -> None:
 
 def measured_before(path: Path, scale: str) -> list[dict[str, Any]]:
     """The rows of runs that were finished before this was stopped."""
-    data = json.loads(path.read_text()) if path.is_file() else {}
-    rows: list[dict[str, Any]] = data["rows"] if data.get("scale") == scale else []
-    return rows
+    if not path.exists():
+        return []
+    data = read_json(path)
+    try:
+        rows = data["rows"] if data["scale"] == scale else []
+        return [{name: kind(row[name]) for name, kind in ROW.items()} for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ToppoError(
+            f"{path} is not what this figure writes: move it away, or choose another --out", BAD_DATA
+        ) from error
 
 
 def write(out: Path, name: str, data: Any) -> None:
     """Keep the data beside the picture."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")
+    write_output(out / f"{name}.json", json.dumps(data, indent=1).encode() + b"\n")
 
 
 FIGURES = {
     "v-ratio": Figure("values estimated by V-trace (GePPO) and by GAE (ToPPO) against Monte-Carlo returns", v_ratio),
-    "run-time": Figure("time per 1000 steps of every algorithm, by part", run_time),
+    "run-time": Figure("time per 1000 steps of every algorithm, by part, in one run of each", run_time),
 }

@@ -21,50 +21,42 @@ class StudyFigure(NamedTuple):
     draw: Draw
 
 
-def curves(groups: list[Group], band: str) -> Any:
-    """Learning curves."""
-    return curves_figure(groups, band)
-
-
-def finals(groups: list[Group], band: str) -> Any:
-    """Final returns."""
-    return finals_figure(groups)
-
-
 def memory_size(groups: list[Group], band: str) -> Any:
     """|M| over training."""
     return curves_figure(groups, band, "memory/size", "|M|, the newest batch included")
 
 
 STUDY_FIGURES = {
-    "performance": StudyFigure("seven algorithms on seven MuJoCo tasks", curves),
-    "atari": StudyFigure("ToPPO and PPO on fifteen Atari games", curves),
-    "selection": StudyFigure("final return with N = 5, 6, with and without selecting policies", finals),
+    "performance": StudyFigure("seven algorithms on seven MuJoCo tasks", curves_figure),
+    "atari": StudyFigure("ToPPO and PPO on fifteen Atari games", curves_figure),
+    "selection": StudyFigure("final return with N = 5, 6, with and without selecting policies", finals_figure),
     "memory-size": StudyFigure("the number of batches in M over training", memory_size),
-    "adaptive-eps": StudyFigure("a fixed clip range against Lemma 4.1's adaptive one", curves),
-    "alpha-n": StudyFigure("final return against alpha, for N = 5 and 8", finals),
-    "controls": StudyFigure("ToPPO at alpha = 0 and without early stop, PPO with early stop; not in the paper", curves),
+    "adaptive-eps": StudyFigure("a fixed clip range against Lemma 4.1's adaptive one", curves_figure),
+    "alpha-n": StudyFigure("final return against alpha, for N = 5 and 8", finals_figure),
+    "controls": StudyFigure(
+        "ToPPO at alpha = 0 and without early stop, PPO with early stop; not in the paper", curves_figure
+    ),
 }
 
 
 def make_study_figure(
-    name: str, scale: str, out: Path, band: str, run: Callable[[Study], Folder], report: Callable[[Path, Path], Any]
+    name: str, scale: str, out: Path, band: str, run: Callable[[Study], Folder], report: Callable[[Loaded], None]
 ) -> None:
     """Carry out the study of a figure, draw it, and write the report of its runs."""
     study = paper_study(name, scale)
-    curves = run(study).curves
-    loaded = of_study(load(curves), study)
+    loaded = load_study(study, run(study))
     sheet = STUDY_FIGURES[name].draw(groups_of(loaded), band)
     if scale == "quick":
         rehearse(sheet, smaller(study, paper_study(name)))
     save_both(sheet, out, name)
-    report(curves, out / "report.html")
+    report(loaded)
 
 
-def of_study(loaded: Loaded, study: Study) -> Loaded:
-    """Only the runs of this study, if its curves lie beside others."""
-    names = {(job.arm, job.spec.env, job.spec.seed, job.spec.steps) for job in jobs_of(study)}
-    return loaded._replace(runs=[r for r in loaded.runs if (r.arm, r.env, r.seed, r.budget) in names])
+def load_study(study: Study, folder: Folder) -> Loaded:
+    """The runs of this study alone: their curves, and their run directories, which have kept the run times."""
+    places = [p for p in (folder.root, folder.curves) if p.is_dir()]
+    inside = folder.curves.resolve() == (folder.root / "curves").resolve()
+    return load(*places[: 1 if inside else 2], only={job.name for job in jobs_of(study)})
 
 
 def smaller(study: Study, paper: Study) -> str:

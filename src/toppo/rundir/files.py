@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
+from toppo.errors import BAD_DATA, CANNOT_CREATE, NO_INPUT, ToppoError
 
 MOST_ENTRIES = 10_000
 
@@ -28,6 +28,12 @@ def open_regular(path: Path, most_bytes: int) -> BinaryIO:
     if not stat.S_ISREG(facts.st_mode):
         raise ToppoError(f"{path} is not a regular file", BAD_DATA)
     raise ToppoError(f"{path} has {facts.st_size} bytes, but at most {most_bytes} are read", BAD_DATA)
+
+
+def refuse_to_write(path: Path) -> None:
+    """Refuse to write where there is anything but a regular file, or nothing yet."""
+    if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+        raise ToppoError(f"{path} is not a regular file: remove it, or choose another --out", CANNOT_CREATE)
 
 
 def refuse_strange_entries(root: Path) -> None:

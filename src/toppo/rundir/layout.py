@@ -83,11 +83,17 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file as a whole: readers see the old one or the new one."""
+    """Replace a text file as a whole."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace a file as a whole: readers see the old one or the new one, and no link is written through."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with temporary.open("w") as file:
-            file.write(text)
+        temporary.unlink(missing_ok=True)  # left by a kill, or laid by a stranger to lead what is written elsewhere
+        with temporary.open("xb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +47,23 @@ class JsonLines:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a log without its header; a torn last line is dropped."""
+    """The rows of a log without its header; lines that are no rows are passed over."""
+    return (row for row in rows_and_gaps(path) if row is not None)
+
+
+def rows_and_gaps(path: Path) -> Iterator[dict[str, Any] | None]:
+    """The rows of a log without its header, None in place of a line that is no row; a torn last line is dropped."""
     with open_regular(path, MOST_LOG_BYTES) as file:
-        for number in count():
-            line = file.readline(MOST_LINE_BYTES)
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                return
-            if number > 0 and isinstance(row, dict):
+        file.readline(MOST_LINE_BYTES)
+        while line := file.readline(MOST_LINE_BYTES):
+            row = _row(line)
+            if row is not None or line.endswith(b"\n"):  # otherwise it is being written at this moment
                 yield row
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
