@@ -100,9 +100,10 @@ MOVES = st.one_of(
     st.lists(st.integers(1, 4), min_size=1, max_size=4).map(gs.MultiDiscrete),
     st.integers(1, 4).map(gs.MultiBinary),
     st.builds(
-        lambda shape, low, dtype: gs.Box(low, 2.0, tuple(shape), dtype),
+        lambda shape, low, width, dtype: gs.Box(low, low + width if width < INF else INF, tuple(shape), dtype),
         st.lists(st.integers(1, 3), max_size=2),
-        st.sampled_from([-INF, -5.0, 0.0, 2.0]),
+        st.sampled_from([-INF, -5.0, -np.pi, -0.4, 0.0, 1e-3, 2.0]) | st.floats(-1e3, 1e3),
+        st.sampled_from([0.0, 0.1, 0.8, np.pi, 7.0, 1e30, INF]) | st.floats(0, 1e3),
         st.sampled_from([np.float32, np.float64]),
     ),
 )
@@ -125,9 +126,12 @@ def test_any_space_is_described_stored_and_acted_in_or_refused(observation, acti
         assert single
         assert again[0].tobytes() == row.tobytes()
     rng = np.random.default_rng(seed)
-    ours = rng.normal(size=spaces.action_row) * 3 if not spaces.discrete else rng.integers(spaces.choices)
-    ours = ours.astype(np.float32) if not spaces.discrete else np.reshape(ours, spaces.action_row)
-    assert action.contains(action_to_env(spaces)(ours))
+    to_env = action_to_env(spaces)
+    if spaces.discrete:
+        assert action.contains(to_env(np.reshape(rng.integers(spaces.choices), spaces.action_row)))
+        return
+    for size in (0.3, 3, 1e6):  # inside, at the bounds and inside, at the bounds
+        assert action.contains(to_env((rng.normal(size=spaces.action_row) * size).astype(np.float32)))
 
 
 @pytest.mark.slow

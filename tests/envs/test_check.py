@@ -106,6 +106,19 @@ def test_an_honest_environment_has_no_notes():
     assert examine(Honest())[1] == []
 
 
+class Edgy(Honest):
+    action_space: gym.Space[Any] = gym.spaces.Box(-np.pi, 2.0, (3,), np.float32)
+
+    def step(self, action: Any) -> Any:
+        assert np.all(action < 2.0), "too far"
+        return super().step(action)
+
+
+def test_the_bounds_of_an_action_are_tried():
+    with pytest.raises(EnvironmentFault, match="raised AssertionError: too far"):
+        examine(Edgy())
+
+
 class Forgetful(Honest):
     """Randomness that no seed governs."""
 

@@ -11,8 +11,8 @@ from toppo.envs.spaces import Env, Spaces
 def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
     """The map from the policy's action to the environment's; several actions at once if they are boxes.
 
-    Box: clip to [-1, 1]^d and rescale to the bounds; a dimension without two bounds is only clipped to the one it has.
-    Discrete: add the start.
+    Box: clip to [-1, 1]^d and rescale to the bounds; a dimension without two bounds, or with bounds too far apart for
+    a float32, is only clipped to those it has.  Discrete: add the start.
     """
     shape, dtype = spaces.action_shape, np.dtype(spaces.action_dtype)
     if spaces.discrete and shape == ():
@@ -22,17 +22,23 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
         starts = np.array(spaces.starts)
         return lambda action: (action + starts).astype(dtype).reshape(shape)
     env_low, env_high = np.array(spaces.low), np.array(spaces.high)
-    bounded = np.isfinite(env_low) & np.isfinite(env_high)
-    low = np.where(bounded, -1.0, env_low).astype(np.float32)
-    high = np.where(bounded, 1.0, env_high).astype(np.float32)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
+        bounded = np.isfinite((env_high - env_low).astype(np.float32))
+        low = np.where(bounded, -1.0, env_low).astype(np.float32)
+        high = np.where(bounded, 1.0, env_high).astype(np.float32)
         factor = np.where(bounded, (env_high - env_low) / 2, 1.0).astype(np.float32)
         shift = np.where(bounded, (env_high + env_low) / 2, 0.0).astype(np.float32)
     if np.all(factor == 1) and np.all(shift == 0) and len(shape) == 1 and dtype == np.float32:
         return lambda action: np.minimum(np.maximum(action, low), high)
+    least, most = env_low.astype(dtype), env_high.astype(dtype)
+    ends = [(end * factor + shift).astype(dtype) for end in (low, high)]
+    # Rounding keeps the order: if the ends stay inside, nothing leaves, and the hot path is spared a second clip.
+    leaves = np.any(ends[0] < least) or np.any(ends[1] > most)
 
     def rescale(action: np.ndarray) -> Any:
         scaled = (np.minimum(np.maximum(action, low), high) * factor + shift).astype(dtype)
+        if leaves:
+            scaled = np.minimum(np.maximum(scaled, least), most)
         return scaled.reshape((*action.shape[:-1], *shape))
 
     return rescale

@@ -61,7 +61,7 @@ def play(env: Env, spaces: Spaces, notes: list[str]) -> list[bytes]:
             mask = read_mask(info, False)
         except ValueError as error:
             raise EnvironmentFault(str(error)) from error
-        obs, reward, ended, info = step_and_check(env, to_env(random_action(spaces, mask, rng)))
+        obs, reward, ended, info = step_and_check(env, to_env(probing_action(spaces, mask, rng)))
         seen.append(np.float64(reward).tobytes())
         if ended:
             examine_observation(obs, spaces, env.observation_space, "step()", notes)
@@ -126,6 +126,12 @@ def _examine_part(value: np.ndarray, part: Part, space: Any, name: str, notes: l
         notes.append(f"{name} leaves the bounds of its space {space}")
     if value.dtype != space.dtype:
         notes.append(f"{name} is of type {value.dtype}, but its space has {space.dtype}: it is converted")
+
+
+def probing_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+    """An action that is allowed; the numbers of a Box are at a bound half of the time, where a policy often is."""
+    action = random_action(spaces, mask, rng)
+    return action if spaces.discrete else 2 * action
 
 
 def random_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:

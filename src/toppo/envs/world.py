@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from toppo.envs.atari import AtariGames, is_atari
-from toppo.envs.check import NOT_REPEATED, STEPS, examine, notes_on, random_action
+from toppo.envs.check import NOT_REPEATED, STEPS, examine, notes_on, probing_action
 from toppo.envs.environment import Environment, open_environment
 from toppo.envs.make import EnvSource, make
 from toppo.envs.rows import mask_in
@@ -83,7 +83,7 @@ def play(world: World) -> list[bytes]:
     world.reset({i: 1 + i for i in range(world.count)})
     rows = world.reset({0: 0})
     for t in range(STEPS):
-        moved = world.step(np.stack([random_action(spaces, mask_in(row, spaces), rng) for row in rows]))
+        moved = world.step(np.stack([probing_action(spaces, mask_in(row, spaces), rng) for row in rows]))
         seen += [moved.rows.tobytes(), moved.reward.tobytes()]
         again = {int(i): t for i in np.flatnonzero(moved.over)}
         rows = world.reset(again) if again else moved.rows
