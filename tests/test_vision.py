@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toppo.nets import Layer, Seen
-from toppo.vision import NATURE, SMALL, convolve, vision_body
+from toppo.vision import NATURE, SMALL, channels_last, convolve, vision_body
 
 
 @pytest.mark.parametrize(("stack", "shape"), [(NATURE, (36, 51, 3)), (SMALL, (7, 9, 2))])
@@ -32,6 +32,31 @@ def test_a_convolution_and_its_gradients_are_those_of_xla(stack, shape):
         for a, b in zip(*both(x, w, direction), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-5 * float(jnp.abs(b).max()))
         x = theirs(x, w, stride)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "expected"),
+    [
+        ((9, 8), (0, 1), (9, 8, 1)),
+        ((7, 7, 3), (0, 1, 2), (7, 7, 3)),
+        ((7, 7, 20), (0, 1, 2), (7, 7, 20)),  # MiniGrid's one-hot view
+        ((20, 7, 7), (1, 2, 0), (7, 7, 20)),
+        ((4, 84, 84), (1, 2, 0), (84, 84, 4)),  # Atari
+        ((84, 84, 4), (0, 1, 2), (84, 84, 4)),
+        ((3, 9, 8), (1, 2, 0), (9, 8, 3)),
+        ((9, 8, 3), (0, 1, 2), (9, 8, 3)),
+        ((5, 4, 5), (0, 1, 2), (5, 4, 5)),
+        ((5, 5, 5), (0, 1, 2), (5, 5, 5)),
+        ((4, 3, 84, 84), (2, 3, 0, 1), (84, 84, 12)),
+        ((4, 84, 84, 3), (1, 2, 0, 3), (84, 84, 12)),
+        ((4, 9, 8, 3), (1, 2, 0, 3), (9, 8, 12)),
+        ((3, 3, 9, 8), (2, 3, 0, 1), (9, 8, 9)),
+    ],
+)
+def test_channels_are_found_first_or_last_and_a_stack_becomes_channels(shape, order, expected):
+    pixels = np.arange(2 * np.prod(shape)).reshape(2, *shape)
+    wanted = pixels.transpose(0, *(axis + 1 for axis in order)).reshape(2, *expected)
+    np.testing.assert_array_equal(channels_last(jnp.asarray(pixels)), wanted)
 
 
 @pytest.mark.parametrize(("images", "numbers"), [([(8, 8, 1)], 3), ([(8, 8, 1), (36, 36, 1)], 0)])

@@ -68,13 +68,21 @@ def vision_body(images: Sequence[tuple[int, ...]], obs_size: int, hidden: Sequen
 
 
 def channels_last(pixels: Array) -> Array:
-    """[B, ...] -> [B, H, W, C]: the thinner end of three is the channels, a stack becomes channels."""
+    """[B, H, W], [B, S, H, W] and so on -> [B, H, W, C]: a stack becomes channels."""
     if pixels.ndim == 3:
         return pixels[..., None]
+    if channels_first(pixels.shape[-3:]):
+        pixels = jnp.moveaxis(pixels, -3, -1)
     if pixels.ndim == 4:
-        return jnp.moveaxis(pixels, 1, -1) if pixels.shape[1] < pixels.shape[3] else pixels
+        return pixels
     stacked = jnp.moveaxis(pixels, 1, -2)  # [B, S, H, W, C] -> [B, H, W, S, C]
     return stacked.reshape(*stacked.shape[:3], -1)
+
+
+def channels_first(shape: tuple[int, ...]) -> bool:
+    """Of the three axes of an image: a square leaves one for the channels, otherwise they are the thinner end."""
+    first, middle, last = shape
+    return first < last if (first == middle) == (middle == last) else middle == last
 
 
 def tower_init(key: Array, stack: Stack, shape: tuple[int, ...]) -> tuple[Layer, ...]:

@@ -55,6 +55,24 @@ def test_box_actions_by_hand():
     assert same(np.array([-7.0, 0.5, 1.5], np.float32)).tolist() == [-1.0, 0.5, 1.0]
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("bounds", [(-np.pi, 2), (-0.4, 0.4), (0, 0.1), (-0.1, 1e30), (-1e300, 1e300), (0.1, np.inf)])
+def test_a_box_action_never_leaves_its_bounds(bounds, dtype):
+    with np.errstate(over="ignore"):
+        space = gym.spaces.Box(*np.array(bounds).astype(dtype), (2,), dtype)
+    to_env = action_to_env(describe(world(action=space)))
+    for action in ([-1, 1], [-9, 9], [0, 0.5], [1, -1]):
+        assert space.contains(to_env(np.array(action, np.float32)))
+
+
+@pytest.mark.parametrize("bound", [0.4, 1.0, 2.0, 3.0])
+def test_the_bounds_of_mujocos_tasks_come_out_exactly_as_they_are(bound):
+    space = gym.spaces.Box(-bound, bound, (2,), np.float32)
+    actions = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
+    found = action_to_env(describe(world(action=space)))(actions)
+    assert found.tobytes() == (np.clip(actions, -1, 1) * np.float32(bound)).tobytes()
+
+
 def test_the_sampled_action_itself_is_left_alone():
     action = np.array([5.0, 5.0, 5.0], np.float32)
     for space in (BOX, gym.spaces.Box(0.0, 4.0, (3,), np.float32)):
@@ -74,6 +92,21 @@ def test_boxes_of_any_shape():
     spaces = describe(world(gym.spaces.Box(0, 255, (4, 5), np.float32), space))
     assert (spaces.obs_size, spaces.action_size) == (20, 4)
     assert action_to_env(spaces)(np.array([1, 0.5, 0, -1], np.float32)).tolist() == [[2, 1], [0, -2]]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shape", "kind"),
+    [
+        (0, 255, (6, 7), "image"),
+        (0, 255, (6, 7, 3), "image"),
+        (0, 255, (42,), "numbers"),
+        (0, 2, (6, 7), "numbers"),  # a board
+        (1, 255, (6, 7), "numbers"),
+    ],
+)
+def test_bytes_are_an_image_if_they_have_two_axes_and_the_full_range(low, high, shape, kind):
+    (part,) = describe(world(gym.spaces.Box(low, high, shape, np.uint8))).parts
+    assert (part.kind, part.shape) == (kind, shape)
 
 
 def test_discrete_actions_begin_at_their_start():

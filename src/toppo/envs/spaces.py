@@ -127,8 +127,7 @@ def _parts(space: gym.Space[Any], path: Path = ()) -> Iterator[Part]:
         for key, entry in entries:
             yield from _parts(entry, (*path, key))
     elif isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.number):
-        image = space.dtype == np.uint8 and len(space.shape) in (2, 3, 4) and 0 not in space.shape
-        yield Part(path, "image" if image else "numbers", tuple(map(int, space.shape)))
+        yield Part(path, "image" if _is_image(space) else "numbers", tuple(map(int, space.shape)))
     elif isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
         choices, starts, shape, _ = _choices(space)
         yield Part(path, "choices", shape, choices, starts)
@@ -139,6 +138,12 @@ def _parts(space: gym.Space[Any], path: Path = ()) -> Iterator[Part]:
             f"{where} is {space}, but must be a Box of numbers, Discrete, MultiDiscrete or MultiBinary, "
             "or a Dict or Tuple of these"
         )
+
+
+def _is_image(space: gym.spaces.Box) -> bool:
+    """Bytes of the full range: a board with bytes from 0 to 2 holds numbers."""
+    full = np.all(space.low == 0) and np.all(space.high == 255)
+    return bool(space.dtype == np.uint8 and full and len(space.shape) in (2, 3, 4) and 0 not in space.shape)
 
 
 def _choices(space: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str]:
