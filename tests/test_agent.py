@@ -330,5 +330,5 @@ def test_what_predicts_is_made_once_for_a_state(trained):
 
 def test_a_continuation_that_is_not_exact_is_said():
     agent = small(probes.Hidden, reset_each_batch=False).learn(64, workers=0)
-    with pytest.warns(UserWarning, match="did not replay to where it was"):
+    with pytest.warns(UserWarning, match=r"where it was \(Hidden \(environment 0\): its replay of"):
         agent.learn(64, workers=0)

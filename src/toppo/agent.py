@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv
 
 from toppo import runs
 from toppo.collect.act import Actor, noise_for
-from toppo.collect.episodes import after_replay
+from toppo.collect.episodes import after_replay, say_lost
 from toppo.collect.faults import OnNan, tolerance
 from toppo.collect.pool import open_pool
 from toppo.device import prepare
@@ -76,12 +76,10 @@ class Agent:
         pool = open_pool(plan(setup), self.source, workers, bears, acting(setup))
         try:
             if self.state.batches:
-                exact = pool.restore(self.state.episodes)
-                self.state = self.state._replace(episodes=after_replay(self.state.episodes, exact))
-                if not all(exact):
-                    warnings.warn(
-                        "an environment did not replay to where it was: continued, not bit-exact", stacklevel=2
-                    )
+                lost = pool.restore(self.state.episodes)
+                self.state = self.state._replace(episodes=after_replay(self.state.episodes, lost))
+                if lost:
+                    warnings.warn(f"{say_lost(lost)}: continued, not bit-exact", stacklevel=2)
             for iteration in train(setup, self.state, pool):
                 self.state = iteration.state
                 for fault in iteration.faults:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from toppo.collect.child import can_live_elsewhere
-from toppo.collect.episodes import after_replay
+from toppo.collect.episodes import after_replay, say_lost
 from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
 from toppo.collect.preflight import look_apart
@@ -172,10 +172,10 @@ def _train(
         closing(open_pool(plan(setup), source, options.workers, options.tolerance, acting(setup))) as pool,
         closing(_open_records(layout, offsets, state.steps, options)) as records,
     ):
-        replayed = pool.restore(state.episodes) if checkpoint else []
-        if not all(replayed):
-            exact, state = False, state._replace(episodes=after_replay(state.episodes, replayed))
-            print("warning: an environment did not replay to where it was: resumed, not bit-exact", flush=True)
+        lost = pool.restore(state.episodes) if checkpoint else {}
+        if lost:
+            exact, state = False, state._replace(episodes=after_replay(state.episodes, lost))
+            print(f"warning: {say_lost(lost)}: resumed, not bit-exact", flush=True)
         with stop_request() as request:
             job = _Job(spec, source, layout, options, records, exact, request)
             return job.run(setup, state, pool, observe)

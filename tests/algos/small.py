@@ -61,7 +61,7 @@ def go(setup: Setup, source: Callable[[], Any] = walk, state: State | None = Non
     """All iterations; states on the host, because the next update may reuse their memory."""
     pool = open_pool(plan(setup), source, 0)
     if state is not None:
-        assert all(pool.restore(state.episodes))
+        assert pool.restore(state.episodes) == {}
     original, loop.compile_programs = loop.compile_programs, shared_programs
     try:
         turns = train(setup, state or initial_state(setup), pool)

@@ -35,7 +35,7 @@ def collect(workers, tolerance=PATIENT, batches=BATCHES, after=(0, ())):
     try:
         fill_weights(pool.buffers)
         if first:
-            assert all(pool.restore(episodes))
+            assert pool.restore(episodes) == {}
         else:
             episodes = (no_episode(plan),) * ENVS
         for batch in range(first, first + batches):
@@ -121,6 +121,25 @@ def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
         assert [e.started for e in episodes] == [e.started for e in further[3]]
     finally:
         pool.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("how", ["raise", "reset:raise", "reward:nan"])
+def test_a_replay_that_fails_gives_its_episode_up(fault, how, workers):
+    """As with hidden randomness, which leads to states where the actions of then are wrong ones."""
+    fault(how)
+    plan = plan_for(probes.failing, ENVS, STEPS)
+    pool = open_pool(plan, probes.failing, workers)
+    episode = no_episode(plan)._replace(actions=np.zeros((4, 2), np.float32), rewards=np.zeros(4))
+    try:
+        lost = [pool.restore((episode._replace(started=k),) * ENVS) for k in range(1, 7)]
+    finally:
+        pool.close()
+    assert [list(one) for one in lost] == [[0, 1]] * 6
+    sentences = [sentence for one in lost for sentence in one.values()]
+    words = "gave a reward that is not finite" if "nan" in how else "raised ZeroDivisionError: a bug"
+    assert any(words in sentence for sentence in sentences)
+    assert any("led to another observation" in sentence for sentence in sentences)  # the environment goes on
 
 
 @pytest.mark.parametrize("workers", [0, 2])

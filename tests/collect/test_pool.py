@@ -1,5 +1,6 @@
 import gc
 import os
+import re
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -168,7 +169,7 @@ def test_a_restored_pool_continues_with_the_same_bytes(source, reset_each_batch,
     expected = batches(pool, 2, 3)
     again = open_pool(plan, source, workers)
     try:
-        assert all(again.restore(episodes))
+        assert again.restore(episodes) == {}
         assert batches(again, 2, 3) == expected
     finally:
         again.close()
@@ -180,7 +181,8 @@ def test_hidden_randomness_is_noticed_and_a_new_episode_begins():
     batches(pool, 1)
     episodes, _ = advance((no_episode(plan),) * 2, pool.buffers, False)
     again = open_pool(plan, probes.hidden, 0)
-    assert list(again.restore(episodes)) == [False, False]
+    name = "hidden (environment {}): its replay of 10 steps led to another observation"
+    assert again.restore(episodes) == {i: name.format(i) for i in range(2)}
     batches(again, 1, 1)
     assert again.buffers.obs[0].tolist() == [[0.0], [0.0]]  # the observation after a reset
 
@@ -189,7 +191,8 @@ def test_a_replay_that_ends_early_is_noticed():
     plan = plan_for(probes.walk, 1, 10)
     pool = open_pool(plan, probes.walk, 0)
     episode = no_episode(plan)._replace(started=1, actions=np.zeros((30, 2), np.float32), rewards=np.zeros(30))
-    assert list(pool.restore((episode,))) == [False]
+    (sentence,) = pool.restore((episode,)).values()
+    assert re.fullmatch(r"walk \(environment 0\): its replay ended at step \d+ of 30", sentence)
 
 
 def alive(pid):

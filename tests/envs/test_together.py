@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from tests.collect.test_pool import fill_weights
 from tests.probes import Walk, flip, walk
 from tests.worlds import masked
-from toppo.collect.episodes import advance, no_episode
+from toppo.collect.episodes import advance, after_replay, no_episode
 from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
 from toppo.collect.worker import Plan
@@ -48,22 +48,56 @@ def test_a_vector_environment_gives_the_same_bytes_as_its_parts(mode, source):
     alone.close()
 
 
-def test_a_vector_environment_is_brought_back_to_where_it_was():
-    make = lambda: SyncVectorEnv([walk] * 3, autoreset_mode=AutoresetMode.DISABLED)  # noqa: E731
-    plan = plan_for(look(walk)[0], 3, steps=7)
+@pytest.mark.parametrize("source", [walk, masked])
+def test_a_vector_environment_is_brought_back_to_where_it_was(source):
+    make = lambda: SyncVectorEnv([source] * 3, autoreset_mode=AutoresetMode.DISABLED)  # noqa: E731
+    plan = plan_for(look(source)[0], 3, steps=7)
     pool = open_pool(plan, make(), 0, NO_TOLERANCE)
     fill_weights(pool.buffers)
     episodes = (no_episode(plan),) * 3
-    for batch in range(3):
+    for batch in range(4):
         pool.start(batch, episodes)
         pool.finish()
         episodes, _ = advance(episodes, pool.buffers, False)
+        assert open_pool(plan, make(), 0, NO_TOLERANCE).restore(episodes) == {}
     assert len({len(e.actions) for e in episodes}) > 1  # they are at different steps of their episodes
     again = open_pool(plan, make(), 0, NO_TOLERANCE)
-    assert again.restore(episodes) == [True] * 3
-    assert batches(again, 2, 3) == batches(pool, 2, 3)
+    assert again.restore(episodes) == {}
+    assert batches(again, 2, 4) == batches(pool, 2, 4)
     strange = tuple(e._replace(obs=e.obs + 1) for e in episodes)
-    assert open_pool(plan, make(), 0, NO_TOLERANCE).restore(strange) == [not len(e.actions) for e in episodes]
+    lost = open_pool(plan, make(), 0, NO_TOLERANCE).restore(strange)
+    assert list(lost) == [i for i, e in enumerate(episodes) if len(e.actions)]
+    assert all(f"(environment {i}): its replay of " in sentence for i, sentence in lost.items())
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("raise", "SyncVectorEnv: step raised ZeroDivisionError: a bug"),
+        ("reward", "SyncVectorEnv (environment 1): a step gave a reward that is not finite"),
+        ("observation", "SyncVectorEnv (environment 1): a step gave an observation that is not finite"),
+    ],
+)
+def test_a_replay_that_fails_gives_its_episodes_up_and_new_ones_begin(how, sentence):
+    plan = plan_for(look(walk)[0], 2, steps=2)
+    pool = open_pool(plan, moody(how), 0, NO_TOLERANCE)
+    fill_weights(pool.buffers)
+    episode = no_episode(plan)._replace(started=4, actions=np.zeros((5, 2), np.float32), rewards=np.zeros(5))
+    lost = pool.restore((episode, episode))
+    assert list(lost) == [0, 1]
+    assert all(sentence in reason for reason in lost.values())
+    pool.start(9, after_replay((episode, episode), lost))
+    pool.finish()
+    assert pool.buffers.progress.begun.all()
+    assert pool.buffers.progress.started.tolist() == [5, 5]
+
+
+def test_a_vector_environment_whose_replay_ends_early_is_lost_alone():
+    plan = plan_for(look(walk)[0], 2, steps=2)
+    never = no_episode(plan)._replace(started=1, actions=np.zeros((30, 2), np.float32), rewards=np.zeros(30))
+    lost = open_pool(plan, moody("good"), 0, NO_TOLERANCE).restore((no_episode(plan), never))
+    assert list(lost) == [1]
+    assert "SyncVectorEnv (environment 1): its replay ended at step " in lost[1]
 
 
 def test_the_number_of_environments_must_be_that_of_the_vector():

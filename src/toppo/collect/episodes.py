@@ -1,10 +1,10 @@
 """Bookkeeping of episodes, from the arrays of a batch alone."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from toppo.collect.faults import Lost
 from toppo.collect.worker import Buffers, Plan
 from toppo.types import OpenEpisode
 
@@ -23,12 +23,16 @@ def no_episode(plan: Plan) -> OpenEpisode:
     return OpenEpisode(0, actions, np.zeros(0), np.zeros(plan.row_size, plan.row_dtype))
 
 
-def after_replay(episodes: tuple[OpenEpisode, ...], exact: Sequence[bool]) -> tuple[OpenEpisode, ...]:
+def after_replay(episodes: tuple[OpenEpisode, ...], lost: Lost) -> tuple[OpenEpisode, ...]:
     """The open episodes after ``Pool.restore``: one whose replay led elsewhere is given up, and a new one follows."""
     return tuple(
-        e if ok else e._replace(actions=e.actions[:0], rewards=e.rewards[:0])
-        for e, ok in zip(episodes, exact, strict=True)
+        e._replace(actions=e.actions[:0], rewards=e.rewards[:0]) if i in lost else e for i, e in enumerate(episodes)
     )
+
+
+def say_lost(lost: Lost) -> str:
+    """What a replay that led elsewhere is called in a warning."""
+    return f"an environment did not replay to where it was ({'; '.join(dict.fromkeys(lost.values()))})"
 
 
 def advance(

@@ -8,6 +8,9 @@ OnNan = Literal["raise", "truncate"]
 Ends = dict[tuple[int, int], int]
 """(environment, episode) -> the row of the batch before which that episode is given up."""
 
+Lost = dict[int, str]
+"""Environments that a replay did not bring back to where they were, each with a sentence on why."""
+
 
 class Tolerance(NamedTuple):
     """How faults of environments are handled.  Nothing here changes the numbers of a run without faults."""

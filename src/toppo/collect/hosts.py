@@ -7,7 +7,7 @@ import numpy as np
 
 from toppo.collect.act import Acting
 from toppo.collect.child import Child, address, too_long
-from toppo.collect.faults import Ends, Notice, Tolerance
+from toppo.collect.faults import Ends, Lost, Notice, Tolerance
 from toppo.collect.together import WorldWorker
 from toppo.collect.worker import Buffers, Plan, Worker
 from toppo.envs import EnvSource
@@ -40,8 +40,8 @@ class Host(Protocol):
     def finish(self) -> list[Notice]:
         """Wait until the batch is there; EnvironmentFault if it never will be."""
 
-    def restore(self, episodes: Mapping[int, OpenEpisode]) -> dict[int, bool]:
-        """Bring environments back to where they were; False for one that could not be."""
+    def restore(self, episodes: Mapping[int, OpenEpisode]) -> Lost:
+        """Bring environments back to where they were, except those that are returned."""
 
     def close(self) -> None:
         """End the worker."""
@@ -96,14 +96,15 @@ class ProcessHost:
         """Wait for the worker's answer."""
         return [Notice(*n) for n in self._reply(self.task.tolerance.env_timeout)["notices"]]
 
-    def restore(self, episodes: Mapping[int, OpenEpisode]) -> dict[int, bool]:
+    def restore(self, episodes: Mapping[int, OpenEpisode]) -> Lost:
         """Let the worker replay the episodes."""
-        exact = {}
+        lost = {}
         for i, episode in episodes.items():
             message = {"do": "restore", "env": i, "started": episode.started}
             self.child.send(message, (episode.actions, episode.rewards, episode.obs))
-            exact[i] = bool(self._reply(self.task.tolerance.env_timeout)["exact"])
-        return exact
+            if reason := self._reply(self.task.tolerance.env_timeout)["lost"]:
+                lost[i] = str(reason)
+        return lost
 
     def _reply(self, timeout: float) -> dict[str, Any]:
         """The worker's answer; one whose calls stand still for too long is ended.

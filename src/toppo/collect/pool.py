@@ -9,7 +9,7 @@ import numpy as np
 
 from toppo.collect.act import Acting
 from toppo.collect.child import can_live_elsewhere
-from toppo.collect.faults import NO_TOLERANCE, Ends, Notice, Tolerance
+from toppo.collect.faults import NO_TOLERANCE, Ends, Lost, Notice, Tolerance
 from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
 from toppo.collect.worker import Buffers, Plan, buffers_in, buffers_size
 from toppo.envs import EnvSource
@@ -75,12 +75,12 @@ class Pool:
                 survived.append(self._judge(w, fault))
                 replace = True
 
-    def restore(self, episodes: tuple[OpenEpisode, ...]) -> list[bool]:
-        """Bring the environments back to where they were; False for one that could not be."""
-        exact: dict[int, bool] = {}
+    def restore(self, episodes: tuple[OpenEpisode, ...]) -> Lost:
+        """Bring the environments back to where they were, except those that are returned."""
+        lost: Lost = {}
         for host, task in zip(self._hosts, self._tasks, strict=True):
-            exact |= host.restore({i: episodes[i] for i in task.indices})
-        return [exact[i] for i in range(len(episodes))]
+            lost |= host.restore({i: episodes[i] for i in task.indices})
+        return lost
 
     @property
     def finals(self) -> list[np.ndarray]:
@@ -128,11 +128,9 @@ class Pool:
         self._await(host)
         episodes = {i: self._episodes[i] for i in task.indices}
         given_up = {i for i, e in episodes.items() if ends.get((i, e.started)) == 0}
-        exact = host.restore(
-            {i: e._replace(actions=e.actions[:0]) if i in given_up else e for i, e in episodes.items()}
-        )
+        lost = host.restore({i: e._replace(actions=e.actions[:0]) if i in given_up else e for i, e in episodes.items()})
         host.start(self._batch, ends)
-        return all(exact.values())
+        return not lost
 
     def _place(self, task: Task) -> tuple[int, Place | None]:
         """The environment that was called last and where it was, if any was called."""

@@ -36,7 +36,7 @@ def serve(commands: int, replies: int, *memory: int) -> None:
             send(replies, {"ok": True, "notices": worker.collect(command["batch"], ends)})
         else:
             episode = OpenEpisode(command["started"], *arrays)
-            send(replies, {"ok": True, "exact": worker.restore_one(command["env"], episode)})
+            send(replies, {"ok": True, "lost": worker.restore_one(command["env"], episode)})
 
 
 def main() -> None:

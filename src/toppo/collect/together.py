@@ -1,13 +1,16 @@
 """A worker whose environments are stepped together; it lives in the process that trains."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from toppo.collect.act import Acting
-from toppo.collect.faults import Ends, Notice
+from toppo.collect.faults import Ends, Lost, Notice
 from toppo.collect.worker import Buffers, Plan, batch_noise, mlp_acting
+from toppo.envs.check import random_action
+from toppo.envs.rows import mask_in
 from toppo.envs.together import World
+from toppo.errors import EnvironmentFault
 from toppo.streams import Purpose, seed_for
 from toppo.types import OpenEpisode
 
@@ -49,41 +52,55 @@ class WorldWorker:
         b.progress.started[:] = self.started
         return []
 
-    def restore(self, episodes: Mapping[int, OpenEpisode]) -> dict[int, bool]:
-        """Bring all environments back to where they were by replaying their actions, so that all end together."""
+    def restore(self, episodes: Mapping[int, OpenEpisode]) -> Lost:
+        """Bring all environments back to where they were, except those that are returned."""
         open_ones = [episodes[i] for i in range(self.plan.envs)]
+        try:
+            lost = self._replay(open_ones)
+        except EnvironmentFault as fault:  # they step together: none of them is where it was
+            lost = {i: str(fault) for i, episode in enumerate(open_ones) if len(episode.actions)}
         self.started = [episode.started for episode in open_ones]
-        lengths = [len(episode.actions) for episode in open_ones]
-        longest, exact, ended = max(lengths), [True] * len(lengths), np.ones(len(lengths), bool)
-        for t in range(longest):
-            # An environment whose turn has not come plays something, and is reset when it comes.
-            begins = [i for i, n in enumerate(lengths) if n == longest - t]
-            self.started = [n - (i in begins) for i, n in enumerate(self.started)]
-            self._reset(begins)
-            idle = {int(i): 0 for i in np.flatnonzero(ended) if i not in begins}
-            if idle:
-                self.world.reset(idle)
+        self.due = np.array([i in lost or len(episode.actions) == 0 for i, episode in enumerate(open_ones)])
+        return lost
+
+    def _replay(self, episodes: Sequence[OpenEpisode]) -> Lost:
+        """Take the actions of all episodes, so that all end together; one whose turn has not come plays something."""
+        spaces, rng = self.world.spaces, np.random.default_rng(0)
+        lost: Lost = {}
+        lengths, over = [len(e.actions) for e in episodes], np.ones(len(episodes), bool)
+        for left in range(max(lengths), 0, -1):
+            playing = {i for i, n in enumerate(lengths) if n >= left} - lost.keys()
+            seeds = {int(i): 0 for i in np.flatnonzero(over) if i not in playing}
+            seeds |= {i: self._seed(i, episodes[i].started - 1) for i in playing if lengths[i] == left}
+            if seeds:
+                self.rows = self.world.reset(seeds)
             actions = [
-                e.actions[max(t - longest, -n)] if n else e.actions for e, n in zip(open_ones, lengths, strict=True)
+                e.actions[-left] if i in playing else random_action(spaces, mask_in(self.rows[i], spaces), rng)
+                for i, e in enumerate(episodes)
             ]
-            blank = np.zeros(self.plan.action_row, self.plan.action_dtype)
-            moved = self.world.step(np.stack([a if n else blank for a, n in zip(actions, lengths, strict=True)]))
-            self.rows, ended = moved.rows, moved.over
-            playing = [n >= longest - t for n in lengths]
-            exact = [ok and not (on and over) for ok, on, over in zip(exact, playing, ended, strict=True)]
-        for i, episode in enumerate(open_ones):
-            exact[i] = exact[i] and (lengths[i] == 0 or self.rows[i].tobytes() == episode.obs.tobytes())
-            self.due[i] = lengths[i] == 0 or not exact[i]
-        return dict(enumerate(exact))
+            self.rows, _, _, _, over = self.world.step(np.stack(actions))
+            for i in playing:
+                if over[i]:
+                    lost[i] = f"{self._name(i)}: its replay ended at step {lengths[i] - left + 1} of {lengths[i]}"
+        for i, (episode, n) in enumerate(zip(episodes, lengths, strict=True)):
+            if n and i not in lost and self.rows[i].tobytes() != episode.obs.tobytes():
+                lost[i] = f"{self._name(i)}: its replay of {n} steps led to another observation"
+        return lost
 
     def close(self) -> None:
         """Close the world."""
         self.world.close()
 
     def _reset(self, indices: Iterable[int]) -> None:
-        seeds = {int(i): seed_for(self.plan.seed, Purpose.EPISODE, int(i), self.started[i]) for i in indices}
+        seeds = {int(i): self._seed(int(i), self.started[i]) for i in indices}
         if seeds:
             self.rows = self.world.reset(seeds)
         for i in seeds:
             self.started[i] += 1
             self.due[i] = False
+
+    def _seed(self, i: int, episode: int) -> int:
+        return seed_for(self.plan.seed, Purpose.EPISODE, i, episode)
+
+    def _name(self, i: int) -> str:
+        return f"{self.world.name} (environment {i})"

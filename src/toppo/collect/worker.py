@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from toppo.collect.act import Acting, mlp_actor, noise_for
-from toppo.collect.faults import Ends, Notice, OnNan
+from toppo.collect.faults import Ends, Lost, Notice, OnNan
 from toppo.envs import EnvSource, open_environment
 from toppo.envs.environment import StepTogether, step_together
 from toppo.envs.rows import live_rows
-from toppo.errors import NotFinite
+from toppo.errors import EnvironmentFault, NotFinite
 from toppo.streams import Purpose, seed_for, stream
 from toppo.types import OpenEpisode
 
@@ -272,26 +272,36 @@ class Worker:
             self._end(t - 1, i, b.obs[t, i])
         self.due.add(i)
 
-    def restore(self, episodes: Mapping[int, OpenEpisode]) -> dict[int, bool]:
-        """Bring environments back to where they were; False for one that could not be."""
-        return {i: self.restore_one(i, episode) for i, episode in episodes.items()}
+    def restore(self, episodes: Mapping[int, OpenEpisode]) -> Lost:
+        """Bring environments back to where they were, except those that are returned."""
+        reasons = {i: self.restore_one(i, episode) for i, episode in episodes.items()}
+        return {i: reason for i, reason in reasons.items() if reason}
 
-    def restore_one(self, i: int, episode: OpenEpisode) -> bool:
-        """Bring environment ``i`` back to where it was; False if replaying its actions led elsewhere."""
-        self.started[i], env = episode.started, self.envs[i]
+    def restore_one(self, i: int, episode: OpenEpisode) -> str | None:
+        """Bring environment ``i`` back to where it was; if replaying its actions led elsewhere, a sentence on it."""
+        self.started[i] = episode.started
         self.due.add(i)
         if len(episode.actions) == 0:
-            return True
+            return None
+        try:
+            reason = self._replay(i, episode)
+        except EnvironmentFault as fault:
+            # Where hidden randomness led elsewhere, the actions of then may be wrong ones now.
+            reason = str(fault)
+        if reason is None:
+            self.due.discard(i)
+        return reason
+
+    def _replay(self, i: int, episode: OpenEpisode) -> str | None:
+        env, steps = self.envs[i], len(episode.actions)
         self._reset(0, i)
         for step, action in enumerate(episode.actions, 1):
             self._mark(0, i, step)
             _, terminated, truncated = env.take(action)
             if terminated or truncated:
-                return False
+                return f"{env.name}: its replay ended at step {step} of {steps}"
         exact = env.row.astype(self.plan.row_dtype).tobytes() == episode.obs.tobytes()
-        if exact:
-            self.due.discard(i)
-        return exact
+        return None if exact else f"{env.name}: its replay of {steps} steps led to another observation"
 
     def close(self) -> None:
         """Close the environments."""
