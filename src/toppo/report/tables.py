@@ -57,10 +57,10 @@ def summary(groups: list[Group], pairs: list[Pair]) -> list[str]:
         ours = [p for p in pairs if p.env == env]
         few = [p for p in ours if p.final.low is None and not np.isnan(p.final.value)]
         if sure := [f"{p.theirs} {show(p.final)} ({verdict(p)})" for p in ours if p not in few]:
-            told += f" {ours[0].ours} minus {'; '.join(sure)}."
+            told += f" {ours[0].ours} minus the others: {'; '.join(sure)}."
         if few:
-            told += f" With too few runs to judge, {ours[0].ours} minus "
-            told += ", ".join(f"{p.theirs} {show(p.final)} ({p.final.runs})" for p in few) + "."
+            told += f" {ours[0].ours} minus the others, with too few runs to judge: "
+            told += ", ".join(f"{p.theirs} {show(p.final)} ({of_runs(p.final.runs)})" for p in few) + "."
         sentences.append(told)
     return sentences
 
