@@ -15,6 +15,7 @@ from toppo.report.statistics import (
     performance_profile,
     pooled,
     probability_of_improvement,
+    profile_band,
 )
 
 RNG = np.random.default_rng(7)
@@ -92,6 +93,16 @@ def test_the_profile_is_rliables(rliable):
     for scores in SCORES.values():
         expected = [library.run_score_deviation(scores, level) for level in levels]
         np.testing.assert_allclose(performance_profile(tasks(scores), levels), expected, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_profiles_interval_is_rliables(rliable):
+    library, _ = rliable
+    levels, scores = np.linspace(-0.5, 2, 6), SCORES["normal"]
+    np.random.seed(1)
+    _, limits = library.create_performance_profile({"a": scores}, levels, reps=1000)
+    # A share of 50 runs moves in fiftieths; the noise of 1,000 draws is below one.
+    np.testing.assert_allclose(profile_band(tasks(scores), levels), limits["a"], atol=0.021)
 
 
 def test_runs_are_resampled_within_their_task():

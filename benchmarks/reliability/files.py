@@ -22,7 +22,7 @@ COMMANDS = (
     ["resume", "--no-tensorboard", "--workers", 0],
     ["evaluate", "--episodes", 1],
     ["plot", "--out", Path(tempfile.gettempdir()) / "hostile.png"],
-    ["report", "--out", Path(tempfile.gettempdir()) / "hostile.html"],
+    ["report"],  # into the directory itself
 )
 NOT_READ_BY_RESUME = ("spaces of 10^18 numbers",)
 CODES = {64, 65, 66, 73, 74}
@@ -211,6 +211,10 @@ def hostile(canary: Path, victim: Path) -> dict[str, Callable[[Path], None]]:
         "a status that is a link": lambda r: link(r, ".status.json.tmp", victim),
         "checkpoints that are a link": lambda r: link(r, "checkpoint", victim.parent / "others"),
         "arrays that are a device": lambda r: link(r, f"checkpoint/{newest(r).name}/{ARRAYS}", Path("/dev/zero")),
+        "a page that is a link": lambda r: link(r, "report.html", victim),
+        "a page that is a pipe": lambda r: fifo(r, "report.html"),
+        "a draft of the page that is a link": lambda r: link(r, ".report.html.tmp", victim),
+        "figures that are a link": lambda r: link(r, "report-figures", victim.parent / "others"),
         "120,000 files": many,
     }
 
@@ -232,6 +236,7 @@ def crafted(folder: Path, done: list[dict[str, Any]]) -> Iterator[dict[str, Any]
         shutil.rmtree(folder / "others", ignore_errors=True)
         shutil.copytree(original / "checkpoint", folder / "others")
         (folder / "others" / "x.tmp").mkdir()
+        before = sorted(os.listdir(folder / "others"))
         codes, seconds, memory, tracebacks = [], 0.0, 0.0, 0
         for words in COMMANDS:
             root = folder / "hostile"
@@ -243,7 +248,7 @@ def crafted(folder: Path, done: list[dict[str, Any]]) -> Iterator[dict[str, Any]
             seconds = max(seconds, ended.cpu - usual[words[0]].cpu)
             memory = max(memory, ended.peak_mb - usual[words[0]].peak_mb)
             tracebacks += "Traceback" in ended.output
-        untouched = victim.read_text() == "precious" and (folder / "others" / "x.tmp").exists()
+        untouched = victim.read_text() == "precious" and sorted(os.listdir(folder / "others")) == before
         ok = tracebacks == 0 and untouched and not canary.exists() and all(c in CODES | {0} for c in codes)
         yield {
             "file": name,
