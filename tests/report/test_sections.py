@@ -109,7 +109,7 @@ def test_final_returns_have_the_band_that_was_asked_for():
         assert line.get_xdata() == pytest.approx(limits)
     assert not finals_figure([arm._replace(runs=arm.runs[:3])]).axes[0].get_lines()
     other = arm._replace(arm="ppo", runs=[r._replace(budget=50) for r in arm.runs])
-    assert labels(finals_figure([arm, other]).axes[0]) == ["toppo (5, 100 steps)", "ppo (5, 50 steps)"]
+    assert labels(finals_figure([arm, other]).axes[0]) == ["toppo (5)", "ppo (5)\nafter 50 steps"]
 
 
 def test_a_profile_has_an_interval_from_five_runs_on_and_says_what_it_does_not_show():

@@ -202,8 +202,9 @@ def finals_figure(groups: list[Group], shading: str = "bootstrap") -> Any:
                 limits = bootstrap([final], pooled(mean))[1:3]
             if len(final) > 1 and limits[0] is not None:
                 axis.plot(limits, [place, place], color=colour, linewidth=4, alpha=0.35)
-        steps = "" if len({g.budget for g in here}) == 1 else ", {:,} steps"
-        names = [f"{g.arm} ({len(g.runs)}{steps.format(g.budget)})" for g in here]
+        budget = max(g.budget for g in here)
+        fewer = {g.arm: f"\nafter {g.budget:,} steps" for g in here if g.budget < budget}
+        names = [f"{g.arm} ({len(g.runs)}){fewer.get(g.arm, '')}" for g in here]
         axis.set_yticks(range(len(here)), names, fontsize=8, color=INK, parse_math=False)
         axis.set_ylim(len(here) - 0.5, -0.5)
         label(axis, env)

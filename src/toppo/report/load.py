@@ -235,7 +235,7 @@ def _doubts(runs: list[Run]) -> list[str]:
         budgets = sorted({r.budget for r in here})
         if len(budgets) > 1:
             found.append(
-                f"{env}: runs of {' and '.join(f'{b:,}' for b in budgets)} steps; only pairs share the smaller"
+                f"{env}: runs of {' and '.join(f'{b:,}' for b in budgets)} steps; pairs and scores share the fewest"
             )
         for arm in counts:
             mine = [r for r in here if r.arm == arm]
