@@ -46,7 +46,7 @@ SIDES = {1: "confirmed", -1: "contradicted", 0: "open"}
 
 def table(columns: tuple[str, ...], rows: list[list[Cell]]) -> list[str]:
     """A table in Markdown."""
-    lines = [list(columns), ["---"] * len(columns), *[[cell.text for cell in row] for row in rows]]
+    lines = [list(columns), ["---"] * len(columns), *[[cell.text.replace("|", "\\|") for cell in row] for row in rows]]
     return ["| " + " | ".join(line) + " |" for line in lines] + [""]
 
 
@@ -213,8 +213,12 @@ def write_claims(learning: list[Group]) -> None:
         "claim is not about returns, its own rule stands under its title.",
         "",
     ]
-    for claim, judge in CLAIMS.items():
-        lines += [f"## {claim}", "", *judge(learning), ""]
+    found = {claim: judge(learning) for claim, judge in CLAIMS.items()}
+    sides = tuple(SIDES.values())
+    counts = [[Cell(str(sum(f"**{side}" in line for line in told))) for side in sides] for told in found.values()]
+    lines += table(("claim", *sides), [[Cell(claim), *row] for claim, row in zip(found, counts, strict=True)])
+    for claim, told in found.items():
+        lines += [f"## {claim}", "", *told, ""]
     (RESULTS / "claims.md").write_text("\n".join(lines).rstrip() + "\n")
 
 
