@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import toppo
-from tests import probes
+from tests import probes, worlds
 from tests.training import forward
 from toppo.collect.pool import open_pool
 from toppo.errors import ToppoError
@@ -120,6 +120,20 @@ def test_actions_stay_inside_the_environments_bounds():
 def test_predict_refuses_other_shapes(trained):
     with pytest.raises(ValueError, match="observation has shape"):
         trained.predict(np.zeros((2, 9)))
+
+
+def test_predict_takes_a_mask_as_environments_give_it():
+    agent = small(worlds.masked_dials)  # dials 1, 2, 3 and 0, 1
+    obs, only = np.zeros(2, np.float32), ([0, 1, 0], [0, 1])
+    for mask in (only, np.concatenate(only), [np.array(part) for part in only]):
+        assert agent.predict(obs, action_masks=mask)[0].tolist() == [2, 1]
+    masks = [only, ([1, 0, 0], [1, 0])]
+    for given in (masks, np.array([np.concatenate(mask) for mask in masks])):
+        assert agent.predict(np.stack([obs, obs]), action_masks=given)[0].tolist() == [[2, 1], [1, 0]]
+    with pytest.raises(ValueError, match="action_masks cannot be used: it has 3 entries, but the actions have 5"):
+        agent.predict(obs, action_masks=[1, 0, 1])
+    with pytest.raises(ValueError, match="action_masks cannot be used: this environment gives none"):
+        small().predict(obs, action_masks=[1, 0])
 
 
 class VectorOfOne:
@@ -317,6 +331,19 @@ def test_an_environment_that_was_given_stays_open():
     env = gym.wrappers.TimeLimit(Closing(), 20)
     small(env).learn(64).evaluate(1)
     assert not env.unwrapped.closed
+
+
+@pytest.mark.parametrize("make", [probes.Walk, lambda: gym.vector.SyncVectorEnv([probes.walk] * 2)])
+def test_the_environment_that_is_learned_in_is_not_played_in_meanwhile(make):
+    env = make()
+    agent = small(env)
+    for given in (None, env):
+        with pytest.raises(ToppoError, match=r"is learning in this .*: give env=... to evaluate while"):
+            agent.learn(64, callback=lambda iteration, given=given: bool(agent.evaluate(1, env=given)))
+    agent, alone, found = small(make()), small(make()).learn(128), []
+    agent.learn(128, callback=lambda iteration: found.append(agent.evaluate(1, env=probes.walk)))
+    assert len(found) == 2
+    assert_same_state(agent, alone)
 
 
 def test_what_predicts_is_made_once_for_a_state(trained):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import worlds
 from tests.algos.small import ALGOS, learned, on_host, shared_programs, small_setup
 from tests.worlds import ACTIONS, OBSERVATIONS, Anything, Combination, Forbidden, Glance, dictionary, masked
 from toppo import train as loop
@@ -69,14 +70,16 @@ def test_training_runs_and_resumes_on_every_space(algo, observation, action):
     invisible_resume(small_setup(algo, source, **TINY), source)
 
 
-@pytest.mark.parametrize("algo", ["toppo", "geppo"])
-def test_an_action_that_is_not_allowed_is_never_taken_and_has_no_probability(algo):
-    setup = small_setup(algo, masked, **TINY)
-    whole = invisible_resume(setup, masked)  # the environment refuses an action that its mask forbids
+@pytest.mark.parametrize(("algo", "source"), [("toppo", masked), ("geppo", masked), ("ppo", worlds.masked_dials)])
+def test_an_action_that_is_not_allowed_is_never_taken_and_has_no_probability(algo, source):
+    setup = small_setup(algo, source, **TINY)
+    whole = invisible_resume(setup, source)  # the environment refuses an action that its mask forbids
+    choices = setup.spaces.choices
     for batch in whole[-1].state.memory:
-        allowed = batch.obs[..., -3:] > 0
-        probability = jax.nn.softmax(batch.dist.logits)
-        assert np.all(np.asarray(probability)[~allowed] == 0)
+        allowed = batch.obs[..., -sum(choices) :] > 0
+        logits = np.split(batch.dist.logits, np.cumsum(choices[:-1]), axis=-1)
+        probability = np.concatenate([jax.nn.softmax(part) for part in logits], axis=-1)
+        assert np.all(probability[~allowed] == 0)
         assert 0 < (~allowed).mean() < 1
 
 

@@ -45,13 +45,18 @@ class Anything(gym.Env[Any, Any]):
     def info(self) -> dict[str, Any]:
         if not self.masked:
             return {}
-        self.mask = self.np_random.random(3) < 0.5
-        self.mask[int(self.np_random.integers(3))] = True
-        return {"action_mask": self.mask.astype(np.int8)}
+        counts = np.ravel(self.action_space.n if isinstance(self.action_space, gs.Discrete) else self.action_space.nvec)
+        self.masks = [self.np_random.random(count) < 0.5 for count in counts]
+        for mask in self.masks:
+            mask[int(self.np_random.integers(len(mask)))] = True
+        masks = tuple(mask.astype(np.int8) for mask in self.masks)
+        return {"action_mask": masks if len(masks) > 1 else masks[0]}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
         assert self.action_space.contains(action), action
-        assert not self.masked or self.mask[int(action) - 4], "an action that is not allowed"
+        if self.masked:
+            chosen = np.ravel(np.asarray(action) - self.action_space.start)
+            assert all(mask[i] for mask, i in zip(self.masks, chosen, strict=True)), "an action that is not allowed"
         self.t += 1
         terminated = bool(self.np_random.random() < 0.08)
         return self.observation_space.sample(), float(np.sum(action)), terminated, self.t >= 9, self.info()
@@ -117,6 +122,10 @@ class Combination(gym.Env[Any, Any]):
 
 def masked() -> gym.Env:
     return Anything(BOX, ACTIONS["discrete"], masked=True)
+
+
+def masked_dials() -> gym.Env:
+    return Anything(BOX, ACTIONS["multi_discrete"], masked=True)
 
 
 def dictionary() -> gym.Env:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from gymnasium import Env
 from gymnasium.vector import VectorEnv
 
 from toppo import runs
@@ -41,6 +42,7 @@ class Agent:
     def __init__(self, spec: Spec, source: EnvSource | None, setup: Setup, state: State) -> None:
         """Use the class methods, or one of the named algorithms such as ``toppo.ToPPO``."""
         self.spec, self.source, self.setup, self.state = spec, source, setup, state
+        self._learning = False
         self._rng = stream(spec.seed, Purpose.EVALUATION, 0, 2)
         self._actors: tuple[State, dict[int, Actor]] = (state, {})
 
@@ -74,6 +76,7 @@ class Agent:
         workers = default_workers(self.spec) if workers is None else workers
         bears = tolerance(on_nan, env_timeout, env_restarts)
         pool = open_pool(plan(setup), self.source, workers, bears, acting(setup))
+        self._learning = True
         try:
             if self.state.batches:
                 lost = pool.restore(self.state.episodes)
@@ -87,6 +90,7 @@ class Agent:
                 if callback is not None and callback(iteration) is False:
                     break
         finally:
+            self._learning = False
             pool.close()
         return self
 
@@ -96,7 +100,7 @@ class Agent:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = False,
-        action_masks: np.ndarray | None = None,
+        action_masks: Any = None,
     ) -> tuple[np.ndarray, Any]:
         """Actions for one observation or a batch of them, in the environment's own bounds.
 
@@ -122,6 +126,11 @@ class Agent:
         source = env if env is not None else self.source
         if source is None:
             raise ToppoError("this agent has no environment to play in: give env=...")
+        if self._learning and source is self.source and isinstance(source, Env | VectorEnv):
+            raise ToppoError(
+                f"the agent is learning in this {type(source).__name__}, whose episode would be played out under it: "
+                "give env=... to evaluate while learning"
+            )
         world = open_player(source)
         try:
             results = play(policy_of(self.state, self.setup), world, episodes, self.spec.seed, deterministic)

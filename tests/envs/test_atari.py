@@ -8,7 +8,7 @@ from toppo.collect.pool import open_pool
 from toppo.collect.worker import Plan
 from toppo.envs.make import is_registered, kind_of
 from toppo.envs.world import look, open_player
-from toppo.errors import EnvironmentFault
+from toppo.errors import EnvironmentFault, ToppoError
 from toppo.presets import PAPER_GAMES, defaults
 from toppo.scores import human_normalised
 
@@ -40,6 +40,13 @@ def test_the_ids_of_atari_are_known_without_an_import_by_hand():
     assert kind_of("Pendulum-v1") == "other"
 
 
+@pytest.mark.parametrize("env_id", [BREAKOUT, "ALE/Breakout-v5"])
+def test_a_game_has_one_name(env_id):
+    for name_it in (kind_of, look, open_player):  # and never are its raw frames trained on
+        with pytest.raises(ToppoError, match=f"'ale_py:{env_id}' is an Atari game, .*: write '{env_id}'"):
+            name_it(f"ale_py:{env_id}")
+
+
 def test_sticky_actions_are_those_of_the_id_and_no_frame_is_skipped_twice():
     assert gym.registry["ALE/Breakout-v5"].kwargs["repeat_action_probability"] == 0.25
     sticky, obeyed = AtariGames("ALE/Breakout-v5", 1), AtariGames(BREAKOUT, 1)
@@ -51,6 +58,15 @@ def test_sticky_actions_are_those_of_the_id_and_no_frame_is_skipped_twice():
     same, other = AtariGames(BREAKOUT, 1), AtariGames("ALE/Breakout-v5", 1)
     rows = [[g.reset({0: 1})] + [g.step(np.array([a])).rows for a in [2, 3] * 40] for g in (same, other)]
     assert any(a.tobytes() != b.tobytes() for a, b in zip(*rows, strict=True))
+
+
+def test_a_game_starts_with_up_to_29_frames():
+    games = AtariGames(BREAKOUT, 50)
+    _, info = games.env.reset(seed=np.arange(50))
+    frames = set(info["episode_frame_number"].tolist())
+    assert frames <= set(range(1, 30))
+    assert len(frames) > 15
+    games.close()
 
 
 def by_noise(shift, factor, weights, rows):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from toppo.envs.check import examine
+from toppo.envs.world import Announced
 from toppo.errors import BAD_DATA, EnvironmentFault
 
 BOX = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -54,6 +55,14 @@ class NoStep(Honest):
         return None
 
 
+class NoActions(gym.Env[Any, Any]):
+    observation_space = BOX
+
+
+class NoObservations(gym.Env[Any, Any]):
+    action_space = gym.spaces.Discrete(2)
+
+
 def differing(**fields: Any) -> type[Honest]:
     return type("Differing", (Honest,), fields)
 
@@ -62,6 +71,10 @@ DICT = gym.spaces.Dict({"a": BOX, "b": gym.spaces.Discrete(2)})
 WORDS = gym.spaces.Dict({"a": BOX, "w": gym.spaces.Text(9)})
 IMAGE = gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)
 WRONG = [
+    (NoActions, "action_space is None, but must be a space: define self.action_space = gymnasium.spaces..."),
+    (NoObservations, "observation_space is None, but must be a space: define self.observation_space = "),
+    (differing(action_space=4), "action_space is int 4, but must be a space"),
+    (differing(first=[[1.0], [1.0, 2.0]]), "the observation that reset() gave is no array (setting an array element"),
     (OldReset, "define reset(self, *, seed=None, options=None)"),
     (BareReset, "reset() returned ndarray array([0., 0.], dtype=float32), but must return (observation, info)"),
     (differing(info=[]), "reset() returned list [] as info, but info must be a dictionary"),
@@ -96,7 +109,7 @@ WRONG = [
 @pytest.mark.parametrize(("kind", "sentence"), WRONG, ids=[sentence[:60] for _, sentence in WRONG])
 def test_what_is_wrong_is_said_in_one_sentence(kind, sentence):
     with pytest.raises(EnvironmentFault) as refusal:
-        examine(kind())
+        examine(Announced(kind(), lambda call: None))  # as in the look
     assert sentence in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert refusal.value.code == BAD_DATA

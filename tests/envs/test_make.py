@@ -24,7 +24,8 @@ def test_an_id_a_function_and_an_object_all_make_an_environment():
         ("Nowhere-v0", "'Nowhere-v0' is not an environment that Gymnasium can make"),
         ("Pendulum-v99", "'Pendulum-v99' is not an environment that Gymnasium can make"),
         ("not an id!", "is not an environment that Gymnasium can make"),
-        ("no.such.module:Env-v0", "needs the module 'no.such.module', which cannot be imported"),
+        ("no.such.module:Env-v0", "needs the module 'no', which is not found: install it, or put its directory on"),
+        ("tests.nothing:Env-v0", "needs the module 'tests.nothing', which is not found: install it, or put its"),
         (dict, "the environment function returned dict, but must return a gymnasium.Env"),
         (probes.unmade, f"unmade cannot be made: it raised OSError: no such robot ({probes.__file__}, line "),
     ],
@@ -42,6 +43,13 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ToppoError, match=r"HalfCheetah-v5.*mujoco"):
         make("HalfCheetah-v5")
+
+
+def test_what_a_module_of_ones_own_lacks_is_named(tmp_path, monkeypatch):
+    (tmp_path / "my_rooms.py").write_text("import nowhere_to_be_found")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ToppoError, match="'my_rooms:Room-v0' needs the package 'nowhere_to_be_found': pip install now"):
+        make("my_rooms:Room-v0")
 
 
 def test_functions_are_found_again_by_their_path():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from toppo.envs.actions import action_to_env
 from toppo.envs.spaces import describe
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
+from toppo.envs.world import Announced
 from toppo.errors import USAGE, ToppoError
 
 BOX = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -30,6 +31,16 @@ def test_description_of_a_registered_environment_has_its_time_limit():
     env = gym.make("Pendulum-v1")
     assert describe(env).episode_limit == 200
     env.close()
+
+
+def test_the_time_limit_of_an_environment_that_is_not_registered_is_that_of_its_wrapper():
+    class Bare(gym.Env):
+        observation_space = action_space = BOX
+
+    assert describe(Bare()).episode_limit is None
+    limited = gym.wrappers.TimeLimit(Bare(), 20)
+    for env in (limited, gym.wrappers.OrderEnforcing(limited), Announced(limited, lambda call: None)):
+        assert describe(env).episode_limit == 20
 
 
 @given(

@@ -7,7 +7,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tests.collect.test_pool import fill_weights
 from tests.probes import Walk, flip, walk
-from tests.worlds import masked
+from tests.worlds import BOX, Forbidden, masked
 from toppo.collect.episodes import advance, after_replay, no_episode
 from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
@@ -36,7 +36,7 @@ def batches(pool, count, first=0, episodes=()):
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
-@pytest.mark.parametrize("source", [flip, masked])
+@pytest.mark.parametrize("source", [flip, masked, Forbidden])
 def test_a_vector_environment_gives_the_same_bytes_as_its_parts(mode, source):
     vector = SyncVectorEnv([source] * 3, autoreset_mode=mode)
     spaces, notes = look(vector)
@@ -123,6 +123,116 @@ def test_a_vector_environment_that_resets_only_as_a_whole_is_refused():
         look(NoMask())
 
 
+class ResetsAll(SyncVectorEnv):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)
+
+
+class FixedStart(Walk):
+    """Shows the same after every reset."""
+
+    def begin(self):
+        super().begin()
+        self.place = np.zeros(2)
+        return self.place.copy()
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("source", [Walk, FixedStart])
+def test_a_vector_environment_that_resets_more_than_it_is_told_is_refused(source, mode):
+    assert look(SyncVectorEnv([source] * 3, autoreset_mode=mode))[1] == []
+    with pytest.raises(ToppoError, match=r"does not reset single .* \(environment 1 was to be left alone"):
+        look(ResetsAll([source] * 3, autoreset_mode=mode))
+
+
+class Liar(gym.vector.VectorEnv):
+    """Shows in its steps what its space does not hold."""
+
+    num_envs, metadata, single_action_space = 2, {}, Walk.action_space
+
+    def __init__(self, space, first, later):
+        self.single_observation_space, self.first, self.later = space, first, later
+
+    def reset(self, *, seed=None, options=None):
+        return self.first, {}
+
+    def step(self, actions):
+        return self.later, np.zeros(2), np.ones(2, bool), np.zeros(2, bool), {}
+
+
+PAIR, BOTH = gym.spaces.Dict({"a": BOX, "n": gym.spaces.Discrete(3)}), np.zeros((2, 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("space", "first", "later", "sentence"),
+    [
+        (BOX, np.zeros((2, 3), np.float32), BOTH, "reset() gave has shape (3,), but its space has (2,)"),
+        (BOX, BOTH, np.zeros((2, 5), np.float32), "step() gave has shape (5,), but its space has (2,)"),
+        (PAIR, {"a": BOTH, "n": np.array([0, 3])}, BOTH, "entry 'n' that reset() gave is 3, which is not in its space"),
+        (PAIR, {"a": BOTH}, BOTH, "reset() gave dict {'a': array([0., 0.], dtype=float32)} without the observation's"),
+        (BOX, np.array([["a", "b"]] * 2), BOTH, "reset() gave is of type <U1, but must be numbers"),
+    ],
+)
+def test_what_a_vector_environment_shows_is_held_against_its_space(space, first, later, sentence):
+    with pytest.raises(EnvironmentFault, match=r"Liar \(environment [01]\): ") as refusal:
+        look(Liar(space, first, later))
+    assert sentence in str(refusal.value)
+
+
+def test_what_is_odd_about_a_vector_environment_is_noted_once():
+    far = np.full((2, 2), 3.0)
+    notes = look(Liar(BOX, far, far))[1]
+    assert [note for note in notes if "leaves the bounds" in note and "step()" in note]
+    assert [note for note in notes if "of type float64, but its space has float32" in note and "reset()" in note]
+    assert len(notes) == 4
+
+
+class Speaking(Walk):
+    observation_space = gym.spaces.Dict({"place": Walk.observation_space, "word": gym.spaces.Text(3)})
+
+    def begin(self):
+        return {"place": super().begin(), "word": "a"}
+
+    def act(self, action):
+        place, *rest = super().act(action)
+        return {"place": place, "word": "a"}, *rest
+
+
+def test_short_texts_beside_many_environments_are_left_out():
+    assert look(SyncVectorEnv([Speaking] * 3))[1] == ["the observation's entry 'word' is text and is left out"]
+
+
+class Lapsing(gym.Wrapper):
+    """Gives no mask after its third step."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward, terminated, truncated, info if self.env.t < 3 else {}
+
+
+@pytest.mark.parametrize(("others", "fault"), [([], "there was none"), ([masked], "it allows no action at all")])
+def test_a_mask_that_is_missing_allows_nothing(others, fault):
+    with pytest.raises(EnvironmentFault, match=rf"\(environment 0\): its mask after a step cannot be used: {fault}"):
+        look(SyncVectorEnv([lambda: Lapsing(masked()), *others]))
+
+
+class Asked(Liar):
+    """Masks by a method of the vector environment itself."""
+
+    single_action_space = gym.spaces.Discrete(3)
+
+    def action_masks(self):
+        return np.array([[True, False, False]] * 2)
+
+    def step(self, actions):
+        assert not actions.any(), "an action that is not allowed"
+        return super().step(actions)
+
+
+def test_masks_by_a_method_of_the_vector_environment_are_obeyed():
+    assert look(Asked(BOX, BOTH, BOTH))[0].masked
+
+
 class Moody(Walk):
     """Fails in its third step as it is told, in a mood that no seed sets."""
 
@@ -150,7 +260,7 @@ def moody(how, mode=AutoresetMode.DISABLED):
     ("how", "sentence"),
     [
         ("reward", r"SyncVectorEnv \(environment 1\): a step gave a reward that is not finite in float32 \(nan\)"),
-        ("observation", r"SyncVectorEnv \(environment 1\): a step gave an observation that is not finite: \[nan"),
+        ("observation", r"SyncVectorEnv \(environment 1\): the observation that step\(\) gave is not finite \(\[nan"),
         ("raise", r"SyncVectorEnv: step raised ZeroDivisionError: a bug \(.*test_together.py, line \d+\)$"),
     ],
 )
@@ -161,7 +271,7 @@ def test_the_look_before_training_names_what_is_wrong_with_a_vector_environment(
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_the_last_observation_of_an_episode_is_looked_at_too(mode):
-    with pytest.raises(EnvironmentFault, match=r"\(environment 1\): a step gave an observation that is not finite"):
+    with pytest.raises(EnvironmentFault, match=r"\(environment 1\): the observation that step\(\) gave is not finite"):
         look(moody("last observation", mode))
 
 

@@ -1,8 +1,8 @@
 """Atari games by ale-py's own vector environment, which resizes, pools, stacks and skips natively.
 
-Standard preprocessing: up to 30 no-ops and FIRE at the start of a game, every action for 4 frames, the maximum of the
-last two, 84 x 84 grey, the last four stacked.  A lost life ends an episode for the learner; the game goes on, and a
-score is that of a whole game.
+Standard preprocessing: up to 29 frames of FIRE and no-ops at the start of a game, every action for 4 frames, the
+maximum of the last two, 84 x 84 grey, the last four stacked.  A lost life ends an episode for the learner; the game
+goes on, and a score is that of a whole game.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,14 @@ FRAMES = 4  # per action
 
 def is_atari(source: Any) -> bool:
     """Is this the id of an Atari game?"""
-    if not isinstance(source, str) or not (source.startswith("ALE/") or "NoFrameskip-v" in source):
+    if not isinstance(source, str):
+        return False
+    env_id = source.removeprefix("ale_py:")
+    if not (env_id.startswith("ALE/") or "NoFrameskip-v" in env_id):
         return False
     register(source)
+    if source != env_id and env_id in gym.registry:
+        raise ToppoError(f"{source!r} is an Atari game, which goes by one name here: write {env_id!r}")
     return source in gym.registry
 
 

@@ -19,6 +19,11 @@ NOT_REPEATED = (
 
 def examine(env: Env) -> tuple[Spaces, list[str]]:
     """The environment's spaces, and notes on what is odd but can be lived with; a fault ends in an exception."""
+    for name in ("observation_space", "action_space"):
+        if not isinstance(found := getattr(env, name, None), gym.Space):
+            raise EnvironmentFault(
+                f"{name} is {_kind(found)}, but must be a space: define self.{name} = gymnasium.spaces... in __init__"
+            )
     reset_and_check(env, 0)
     spaces = describe(env)
     notes = notes_on(spaces)
@@ -102,6 +107,8 @@ def examine_observation(obs: Any, spaces: Spaces, space: gym.Space[Any], where: 
             value = np.asarray(entry(obs, part))
         except (KeyError, IndexError, TypeError) as error:
             raise EnvironmentFault(f"{where} gave {_kind(obs)} without {name}, which its space has") from error
+        except ValueError as error:
+            raise EnvironmentFault(f"{name} that {where} gave is no array ({error})") from error
         _examine_part(value, part, entry(space, part), f"{name} that {where} gave", notes)
 
 

@@ -75,10 +75,13 @@ def _by_id(source: str, render_mode: str | None) -> Env:
             drawing: dict[str, Any] = {"render_mode": render_mode, **mujoco} if render_mode else {}
             return gym.make(source, disable_env_checker=True, **drawing)
     except ModuleNotFoundError as error:
-        if ":" in source:
-            module = source.partition(":")[0]
-            raise ToppoError(f"{source!r} needs the module {module!r}, which cannot be imported") from error
-        raise ToppoError(f"{source!r} needs the package {error.name!r}: {_extra(str(error.name))}") from error
+        missing = str(error.name or getattr(error.__cause__, "name", None))  # Gymnasium raises it anew, without a name
+        if f"{source.partition(':')[0]}.".startswith(f"{missing}."):
+            raise ToppoError(
+                f"{source!r} needs the module {missing!r}, which is not found: install it, or put its directory on "
+                "PYTHONPATH"
+            ) from error
+        raise ToppoError(f"{source!r} needs the package {missing!r}: {_extra(missing)}") from error
     except gym.error.DependencyNotInstalled as error:
         raise ToppoError(f"{source!r} cannot be made: {error}") from error
     except gym.error.Error as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from toppo.envs.actions import flat_mask, why_not_a_mask
 from toppo.envs.spaces import Part, Spaces
 
 LARGEST = float(np.finfo(np.float32).max)  # what the learner can hold
@@ -35,8 +36,11 @@ def observer(spaces: Spaces) -> Observer:
     return observe
 
 
-def rows_of(spaces: Spaces, obs: Any, masks: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
-    """Rows [B, row] of one observation or of a batch of them, and whether it was one."""
+def rows_of(spaces: Spaces, obs: Any, masks: Any = None) -> tuple[np.ndarray, bool]:
+    """Rows [B, row] of one observation or of a batch of them, and whether it was one.
+
+    A mask is one array, or one for each dimension of the action; a batch has as many masks.
+    """
     first = spaces.parts[0]
     shape = np.shape(entry(obs, first))
     single = shape == first.shape
@@ -44,15 +48,27 @@ def rows_of(spaces: Spaces, obs: Any, masks: np.ndarray | None = None) -> tuple[
         raise ValueError(f"observation has shape {shape}, but must have {first.shape}")
     observe = observer(spaces)
     if single:
-        return observe(obs, None if masks is None else np.ravel(masks) > 0)[None], True
-    allowed = [None] * shape[0] if masks is None else np.reshape(masks, (shape[0], -1)) > 0
-    return np.stack([observe(row_of(obs, i), mask) for i, mask in enumerate(allowed)]), False
+        return observe(obs, _given_mask(spaces, masks))[None], True
+    allowed = [None] * shape[0] if masks is None else masks
+    return np.stack([observe(row_of(obs, i), _given_mask(spaces, mask)) for i, mask in enumerate(allowed)]), False
+
+
+def _given_mask(spaces: Spaces, given: Any) -> np.ndarray | None:
+    """The mask that a caller gives with an observation, if there is one."""
+    if given is None:
+        return None
+    mask = flat_mask(given)
+    if fault := "this environment gives none" if not spaces.masked else why_not_a_mask(mask, spaces):
+        raise ValueError(f"action_masks cannot be used: {fault}")
+    return mask
 
 
 def row_of(obs: Any, i: int) -> Any:
     """Row ``i`` of a batch of observations."""
     if isinstance(obs, dict):
         return {key: row_of(value, i) for key, value in obs.items()}
+    if isinstance(obs, str):  # of a batch of texts, which is a tuple like any other; nobody reads them
+        return obs
     return tuple(row_of(value, i) for value in obs) if isinstance(obs, tuple) else obs[i]
 
 

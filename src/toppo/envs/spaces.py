@@ -105,8 +105,11 @@ def describe_spaces(obs: gym.Space[Any], action: gym.Space[Any], masked: bool, l
 
 
 def episode_limit(env: Env) -> int | None:
-    """The time limit that the environment is registered with."""
-    return getattr(env.spec, "max_episode_steps", None)
+    """The time limit that the environment is registered with, or that of the wrapper around it."""
+    limit: int | None = getattr(env.spec, "max_episode_steps", None)
+    while limit is None and isinstance(env, gym.Wrapper):
+        limit, env = getattr(env, "_max_episode_steps", None), env.env
+    return limit
 
 
 def offers_mask(env: Env) -> bool:

@@ -1,13 +1,14 @@
 """Environments that are stepped together: whatever is a ``gymnasium.vector.VectorEnv`` already."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
 
 from toppo.envs.actions import action_to_env, flat_mask, why_not_a_mask
-from toppo.envs.rows import held, numbers_in, observer, row_of
+from toppo.envs.check import examine_observation
+from toppo.envs.rows import held, mask_in, numbers_in, observer, row_of
 from toppo.envs.spaces import Spaces, describe_spaces
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError, blaming
 
@@ -47,11 +48,13 @@ class VectorWorld:
     def __init__(self, env: VectorEnv) -> None:
         """Look at the first reset."""
         self.name, self.env, self.count = type(env).__name__, env, env.num_envs
+        self.notes: list[str] | None = None  # a list in the look before training: then every row is examined
         with blaming(f"{self.name}: reset"):
             _, info = env.reset(seed=[0] * self.count)  # type: ignore[arg-type]
+            self._masks = masks_reader(env, info)
         limit = getattr(env.spec, "max_episode_steps", None)
-        masked = "action_mask" in info
-        self.spaces = describe_spaces(env.single_observation_space, env.single_action_space, masked, limit)
+        observation, action, masked = env.single_observation_space, env.single_action_space, self._masks is not None
+        self.spaces = describe_spaces(observation, action, masked, limit)
         self._observe, self._to_env = observer(self.spaces), action_to_env(self.spaces)
         self._ends_at_once = env.metadata.get("autoreset_mode") == gym.vector.AutoresetMode.SAME_STEP
         self._last = np.zeros((self.count, self.spaces.row_size), self.spaces.row_dtype)
@@ -68,12 +71,12 @@ class VectorWorld:
             except (TypeError, ValueError) as error:
                 if mask.all():
                     raise
-                raise ToppoError(
-                    f"{self.name} does not reset single environments by options['reset_mask'] ({error}): "
-                    "give the function that makes one environment instead"
-                ) from error
-        for i in seeds:
-            self._last[i] = self._row(obs, info, i, "reset")
+                raise self._resets_as_a_whole(str(error)) from error
+            masks = self._masks(info) if self._masks else None
+            for i in seeds:
+                self._last[i] = self._row(obs, masks, i, "reset")
+            if self.notes is not None:
+                self._refuse_other_resets(obs, np.flatnonzero(~mask))
         return self._last.copy()
 
     def step(self, actions: np.ndarray) -> Moved:
@@ -81,28 +84,66 @@ class VectorWorld:
         given = np.stack([np.asarray(self._to_env(action)) for action in actions])
         with blaming(f"{self.name}: step"):
             obs, reward, terminated, truncated, info = self.env.step(given)
-        over = np.asarray(terminated) | np.asarray(truncated)
-        if not held(reward):
-            bad = next(i for i, value in enumerate(reward) if not held(value))
-            raise NotFinite(
-                f"{self.name} (environment {bad}): a step gave a reward that is not finite in float32 ({reward[bad]})"
-            )
-        for i in range(self.count):
-            shown = info["final_obs"] if over[i] and self._ends_at_once else obs
-            self._last[i] = self._row(shown, {} if over[i] else info, i, "step")
+            masks, over = self._masks(info) if self._masks else None, np.asarray(terminated) | np.asarray(truncated)
+            if not held(reward):
+                bad = next(i for i, value in enumerate(reward) if not held(value))
+                raise NotFinite(
+                    f"{self._where(bad)}: a step gave a reward that is not finite in float32 ({reward[bad]})"
+                )
+            for i in range(self.count):
+                shown = info["final_obs"] if over[i] and self._ends_at_once else obs
+                self._last[i] = self._row(shown, masks, i, "step", bool(over[i]))
         return Moved(self._last.copy(), np.asarray(reward, float), np.asarray(terminated, bool), over, over)
 
     def close(self) -> None:
         """Leave the environments open: they belong to whoever made them."""
 
-    def _row(self, obs: Any, info: dict[str, Any], i: int, where: str) -> np.ndarray:
-        mask = flat_mask(info["action_mask"][i]) if self.spaces.masked and "action_mask" in info else None
-        if mask is not None and (fault := why_not_a_mask(mask, self.spaces)):
-            raise EnvironmentFault(f"{self.name} (environment {i}): its mask after a {where} cannot be used: {fault}")
-        row = self._observe(row_of(obs, i), mask)
+    def _row(self, obs: Any, masks: Any, i: int, where: str, over: bool = False) -> np.ndarray:
+        mask = None if masks is None or over else flat_mask(masks[i])
+        if self.spaces.masked and not over and (fault := why_not_a_mask(mask, self.spaces)):
+            raise EnvironmentFault(f"{self._where(i)}: its mask after a {where} cannot be used: {fault}")
+        seen = row_of(obs, i)
+        if self.notes is not None:
+            self._examine(seen, i, where, self.notes)
+        row = self._observe(seen, mask)
         if not held(numbers_in(row, self.spaces.obs_size)):
-            raise NotFinite(f"{self.name} (environment {i}): a {where} gave an observation that is not finite: {row}")
+            raise NotFinite(f"{self._where(i)}: a {where} gave an observation that is not finite: {row}")
         return row
+
+    def _examine(self, seen: Any, i: int, where: str, notes: list[str]) -> None:
+        try:
+            examine_observation(seen, self.spaces, self.env.single_observation_space, f"{where}()", notes)
+        except EnvironmentFault as fault:
+            raise EnvironmentFault(f"{self._where(i)}: {fault}") from fault
+
+    def _refuse_other_resets(self, obs: Any, others: Iterable[int]) -> None:
+        """Environments that were to be left alone must show what they showed before."""
+        for i in others:
+            row = self._observe(row_of(obs, i), mask_in(self._last[i], self.spaces)).astype(self._last.dtype)
+            if row.tobytes() != self._last[i].tobytes():
+                raise self._resets_as_a_whole(f"environment {i} was to be left alone and shows something else")
+
+    def _resets_as_a_whole(self, why: str) -> ToppoError:
+        return ToppoError(
+            f"{self.name} does not reset single environments by options['reset_mask'] ({why}): "
+            "give the function that makes one environment instead"
+        )
+
+    def _where(self, i: int) -> str:
+        return f"{self.name} (environment {i})"
+
+
+def masks_reader(env: VectorEnv, first_info: dict[str, Any]) -> Callable[[dict[str, Any]], Any] | None:
+    """The function from a step's info to the masks of all environments; None if they give none."""
+    if isinstance(env.single_action_space, gym.spaces.Box):
+        return None
+    if "action_mask" in first_info:
+        return lambda info: info.get("action_mask")
+    inner = env.unwrapped
+    if isinstance(inner, gym.vector.SyncVectorEnv | gym.vector.AsyncVectorEnv):
+        offered = all(inner.call("has_wrapper_attr", "action_masks"))
+        return (lambda info: inner.call("action_masks")) if offered else None
+    return (lambda info: inner.action_masks()) if hasattr(inner, "action_masks") else None
 
 
 class Solo:

@@ -74,18 +74,22 @@ class Announced(gym.Wrapper[Any, Any, Any, Any]):
 
 def examine_world(world: World) -> list[str]:
     """Notes on what is odd about a world; what training will ask of it, it must do here."""
-    return notes_on(world.spaces) + ([] if play(world) == play(world) else [NOT_REPEATED])
+    notes = notes_on(world.spaces)
+    if isinstance(world, VectorWorld):
+        world.notes = notes
+    if play(world) != play(world):
+        notes.append(NOT_REPEATED)
+    return list(dict.fromkeys(notes))
 
 
 def play(world: World) -> list[bytes]:
-    """A few random steps, after a reset of all environments and one of the first alone; what was seen."""
+    """A few random steps after a reset of all environments, the first of them reset alone as well; what was seen."""
     rng, spaces, seen = np.random.default_rng(0), world.spaces, []
-    world.reset({i: 1 + i for i in range(world.count)})
-    rows = world.reset({0: 0})
+    rows = world.reset({i: 1 + i for i in range(world.count)})
     for t in range(STEPS):
         moved = world.step(np.stack([probing_action(spaces, mask_in(row, spaces), rng) for row in rows]))
         seen += [moved.rows.tobytes(), moved.reward.tobytes()]
-        again = {int(i): t for i in np.flatnonzero(moved.over)}
+        again = {int(i): t for i in np.flatnonzero(moved.over)} | ({0: 0} if t == 0 else {})
         rows = world.reset(again) if again else moved.rows
     return seen
 
