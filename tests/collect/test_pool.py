@@ -1,6 +1,7 @@
 import gc
 import os
 import re
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tests import probes
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.pool import open_pool
+from toppo.collect.preflight import look_apart
 from toppo.collect.worker import Plan, Worker, buffers_in, buffers_size
 from toppo.envs import describe, make
 from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
@@ -273,6 +275,22 @@ def test_a_fault_of_the_environment_crosses_the_process_border(workers):
 def test_an_environment_that_cannot_be_made_there_is_a_sentence_too():
     with pytest.raises(ToppoError, match="'Nowhere-v0' is not an environment"):
         open_pool(plan_for(probes.walk, 1), "Nowhere-v0", 1)
+
+
+ROOM = """
+import gymnasium
+from tests.probes import Walk
+gymnasium.register("WorkersRoom-v0", Walk)
+"""
+
+
+def test_a_worker_process_imports_from_where_this_one_does(tmp_path, monkeypatch):
+    (tmp_path / "workers_room.py").write_text(ROOM)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ToppoError, match="needs the module 'workers_room', which is not found"):
+        look_apart("workers_room:WorkersRoom-v0", 60)
+    monkeypatch.setattr("sys.path", ["", *sys.path])
+    assert look_apart("workers_room:WorkersRoom-v0", 60)[1] == []
 
 
 def test_one_object_cannot_be_several_environments():

@@ -27,10 +27,11 @@ class Child:
         # Two threads of BLAS for matrices of 64 x 64 only get into each other's way.
         env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "toppo.collect.process", *map(str, (commands, replies, *shared))],
+            # -P: not from the directory that it happens to be started in, but from where this process imports.
+            [sys.executable, "-P", "-m", "toppo.collect.process", *map(str, (commands, replies, *shared))],
             pass_fds=(commands, replies, *shared),
             stdin=subprocess.DEVNULL,
-            env=env | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=env | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
         )
         os.close(commands)
         os.close(replies)
