@@ -15,7 +15,7 @@ from toppo.scores import human_normalised
 pytest.importorskip("ale_py", reason="no ale-py")
 from ale_py.vector_env import AtariVectorEnv
 
-from toppo.envs.atari import AtariGames, is_atari
+from toppo.envs.atari import AtariGames, _fire_of, is_atari
 
 BREAKOUT = "BreakoutNoFrameskip-v4"
 
@@ -177,3 +177,24 @@ def test_scores_are_normalised_by_random_and_human_play():
     assert human_normalised("ALE/Breakout-v5", 30.5) == pytest.approx(1.0)
     assert human_normalised("CarnivalNoFrameskip-v4", 500.0) is None
     assert human_normalised("Pendulum-v1", 1.0) is None
+
+
+def test_every_life_begins_with_fire_so_that_a_policy_that_never_presses_it_loses():
+    games = AtariGames(BREAKOUT, 2)
+    games.reset({0: 0, 1: 1})
+    lives = np.zeros(2, int)
+    for _ in range(1000):
+        moved = games.step(np.zeros(2, int))
+        lives += moved.terminated
+        if moved.over.any():
+            break
+    assert moved.over.any()
+    assert lives[moved.over] == 5
+    games.reset(dict.fromkeys(range(2), 0))
+    assert not games._lost_life.any()
+
+
+@pytest.mark.parametrize(("game", "fire"), [("breakout", 1), ("freeway", None), ("ms_pacman", None)])
+def test_fire_is_known_where_a_game_has_it(game, fire):
+    assert _fire_of(game, False) == fire
+    assert _fire_of(game, True) == 1

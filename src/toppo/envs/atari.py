@@ -2,7 +2,7 @@
 
 Standard preprocessing: up to 29 frames of FIRE and no-ops at the start of a game, every action for 4 frames, the
 maximum of the last two, 84 x 84 grey, the last four stacked.  A lost life ends an episode for the learner; the game
-goes on, and a score is that of a whole game.
+goes on with FIRE, and a score is that of a whole game.
 """
 
 from collections.abc import Mapping
@@ -62,6 +62,8 @@ class AtariGames:
         space = self.env.single_observation_space
         self.spaces = describe_spaces(space, self.env.single_action_space, False, frames // FRAMES)
         self._started = False
+        self._fire = _fire_of(settings["game"], settings["full_action_space"])
+        self._lost_life = np.zeros(count, bool)
 
     def reset(self, seeds: Mapping[int, int]) -> np.ndarray:
         """New games, each with its seed; the rows of all."""
@@ -72,16 +74,36 @@ class AtariGames:
         with blaming(f"{self.name}: reset"):
             obs, _ = self.env.reset(seed=given, options={"reset_mask": mask} if self._started else None)
         self._started = True
+        self._lost_life &= ~mask
         rows: np.ndarray = obs.reshape(self.count, -1)
         return rows
 
     def step(self, actions: np.ndarray) -> Moved:
-        """Four frames of every game."""
+        """Four frames of every game.
+
+        The first action of a new life is FIRE where the game has it, as the usual wrappers have it: Breakout waits for
+        it, and a policy that never presses it would play for half an hour.
+        """
+        if self._fire is not None:
+            actions = np.where(self._lost_life, self._fire, actions)
         with blaming(f"{self.name}: step"):
             obs, reward, terminated, truncated, info = self.env.step(np.ascontiguousarray(actions, np.int32))
         over = (terminated & (info["lives"] == 0)) | truncated
+        self._lost_life = terminated & ~over
         return Moved(obs.reshape(self.count, -1), reward.astype(float), terminated, terminated | truncated, over)
 
     def close(self) -> None:
         """End the emulators."""
         self.env.close()
+
+
+def _fire_of(game: str, full_action_space: bool) -> int | None:
+    """Which action of a game is FIRE, if it has it."""
+    from ale_py import ALEInterface, roms
+
+    emulator, rom = ALEInterface(), roms.get_rom_path(game)
+    assert rom is not None, game  # it was loaded before
+    emulator.loadROM(rom)
+    actions = emulator.getLegalActionSet() if full_action_space else emulator.getMinimalActionSet()
+    names = [action.name for action in actions]
+    return names.index("FIRE") if "FIRE" in names else None
