@@ -113,7 +113,7 @@ def test_settings_of_another_algorithm_are_not_offered(capsys):
     ("arguments", "sentence"),
     [
         (["Nowhere-v0"], "'Nowhere-v0' is not an environment that Gymnasium can make"),
-        (["no.module:Env-v0"], "'no.module:Env-v0' needs the module 'no.module'"),
+        (["no.module:Env-v0"], "'no.module:Env-v0' needs the module 'no'"),
         (["Pendulum-v1", "--algo", "sac"], "'sac' is not an algorithm: choose one of toppo, ppo"),
         (["Pendulum-v1", "--gamma", 1.5], "gamma is 1.5, but must be in [0, 1)"),
         (["Pendulum-v1", "--lr", "inf"], "lr is inf, but must be finite"),
