@@ -38,6 +38,11 @@ class LearnerFault(Fault):
     """The learner produced a value that is not finite."""
 
 
+def first_line(error: Exception) -> str:
+    """What an exception says first, or its kind if it says nothing."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
 def in_one_line(error: Exception) -> str:
     """An exception of code that is not ours, with the place it came from."""
     last = traceback.extract_tb(error.__traceback__)[-1]

@@ -196,5 +196,5 @@ def test_every_life_begins_with_fire_so_that_a_policy_that_never_presses_it_lose
 
 @pytest.mark.parametrize(("game", "fire"), [("breakout", 1), ("freeway", None), ("ms_pacman", None)])
 def test_fire_is_known_where_a_game_has_it(game, fire):
-    assert _fire_of(game, False) == fire
-    assert _fire_of(game, True) == 1
+    assert _fire_of(AtariVectorEnv(game, 1, full_action_space=False)) == fire
+    assert _fire_of(AtariVectorEnv(game, 1, full_action_space=True)) == 1

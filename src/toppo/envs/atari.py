@@ -62,7 +62,7 @@ class AtariGames:
         space = self.env.single_observation_space
         self.spaces = describe_spaces(space, self.env.single_action_space, False, frames // FRAMES)
         self._started = False
-        self._fire = _fire_of(settings["game"], settings["full_action_space"])
+        self._fire = _fire_of(self.env)
         self._lost_life = np.zeros(count, bool)
 
     def reset(self, seeds: Mapping[int, int]) -> np.ndarray:
@@ -97,13 +97,7 @@ class AtariGames:
         self.env.close()
 
 
-def _fire_of(game: str, full_action_space: bool) -> int | None:
-    """Which action of a game is FIRE, if it has it."""
-    from ale_py import ALEInterface, roms
-
-    emulator, rom = ALEInterface(), roms.get_rom_path(game)
-    assert rom is not None, game  # it was loaded before
-    emulator.loadROM(rom)
-    actions = emulator.getLegalActionSet() if full_action_space else emulator.getMinimalActionSet()
-    names = [action.name for action in actions]
+def _fire_of(env: Any) -> int | None:
+    """Which action of a vector of games is FIRE, if they have it."""
+    names = [action.name for action in env.ale.get_action_set()]
     return names.index("FIRE") if "FIRE" in names else None

@@ -13,7 +13,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from toppo.envs.atari import is_atari
 from toppo.envs.spaces import Env
-from toppo.errors import EnvironmentFault, ToppoError, in_one_line
+from toppo.errors import EnvironmentFault, ToppoError, first_line, in_one_line
 
 EnvSource = str | Callable[[], Env] | Env | gym.vector.VectorEnv[Any, Any, Any]
 
@@ -85,7 +85,8 @@ def _by_id(source: str, render_mode: str | None) -> Env:
     except gym.error.DependencyNotInstalled as error:
         raise ToppoError(f"{source!r} cannot be made: {error}") from error
     except gym.error.Error as error:
-        raise ToppoError(f"{source!r} is not an environment that Gymnasium can make: {_first_line(error)}") from error
+        said = first_line(error).rstrip(".")
+        raise ToppoError(f"{source!r} is not an environment that Gymnasium can make: {said}") from error
 
 
 def factory(path: str) -> Callable[[], Env]:
@@ -122,10 +123,6 @@ def _extra(module: str) -> str:
     extras = {"mujoco": "mujoco", "ale_py": "atari"}
     name = extras.get(module)
     return f"pip install 'toppo[{name}]'" if name else f"pip install {module}"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
 
 
 def kind_of(source: EnvSource) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toppo.errors import ToppoError
+from toppo.errors import ToppoError, first_line
 from toppo.studies.local import Ended, fault_of, launch
 
 
@@ -30,7 +30,7 @@ class RayEngine:
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **where)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise ToppoError(f"no Ray cluster answers at {address!r}: {_first_line(error)}") from error
+            raise ToppoError(f"no Ray cluster answers at {address!r}: {first_line(error)}") from error
         self._task = ray.remote(num_cpus=cpus, max_retries=0)(_carry_out)
         self._cpus = cpus
         self._nodes: Callable[[], list[dict[str, Any]]] = ray.nodes
@@ -74,7 +74,7 @@ class RayEngine:
         try:
             return str(self._ray.get(task))
         except self._ray.exceptions.RayError as error:
-            return f"{type(error).__name__}: {_first_line(error)}"
+            return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _refuse_open_cluster(address: str) -> None:
@@ -85,10 +85,6 @@ def _refuse_open_cluster(address: str) -> None:
             f"RAY_AUTH_MODE is {mode or 'not set'}, so that anybody who reaches the cluster may run code on it: "
             "set it to token here and on every node (docs/studies.md says how)"
         )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _carry_out(order: dict[str, Any], log: str) -> str:
