@@ -49,6 +49,7 @@ def test_a_stopped_run_continues_to_the_same_bytes(env_id, tmp_path, capsys):
     [
         ("minigrid:MiniGrid-Empty-5x5-v0", 40_000, 0.9),
         ("LunarLander-v3", 300_000, 100.0),
+        ("gymnasium_robotics:PointMaze_UMazeDense-v3", 60_000, 150.0),  # 88 after the first batch
         ("CartPole-v1", 100_000, 450.0),
     ],
 )

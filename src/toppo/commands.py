@@ -16,7 +16,7 @@ from toppo.algos import REGISTRY
 from toppo.collect.faults import OnNan, tolerance
 from toppo.envs import open_player
 from toppo.envs.make import is_registered
-from toppo.errors import USAGE, ToppoError
+from toppo.errors import USAGE, ToppoError, refuse_below
 from toppo.evaluate import MOST_STEPS, play, policy_of
 from toppo.interrupt import Interrupted
 from toppo.presets import PAPER_GAMES, PAPER_TASKS, defaults
@@ -259,9 +259,8 @@ def _pick(kind: type, given: Any) -> Any:
 def _require(given: Any, **least: int) -> None:
     """Refuse numbers below the least that makes sense."""
     for name, bound in least.items():
-        value = getattr(given, name)
-        if value is not None and value < bound:
-            raise ToppoError(f"{name} is {value}, but must be at least {bound}")
+        if getattr(given, name) is not None:
+            refuse_below(bound, name, getattr(given, name))
 
 
 def _options(given: Any, spec: Spec) -> Options:

@@ -38,6 +38,12 @@ class LearnerFault(Fault):
     """The learner produced a value that is not finite."""
 
 
+def refuse_below(least: int, name: str, value: int) -> None:
+    """Refuse a number below the least that makes sense."""
+    if value < least:
+        raise ToppoError(f"{name} is {value}, but must be at least {least}")
+
+
 def first_line(error: Exception) -> str:
     """What an exception says first, or its kind if it says nothing."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from toppo.commands import Flag, flag, parse, positional
-from toppo.errors import ToppoError
+from toppo.errors import ToppoError, refuse_below
 from toppo.interrupt import Interrupted
 from toppo.runs import Options
 from toppo.studies.folder import Folder
@@ -57,8 +57,7 @@ def carry_out(chosen: Study, out: Path | None, given: Any) -> Folder:
     root = out or Path("runs") / chosen.name
     folder = Folder(root, given.curves or root / "curves")
     for name, least in (("workers", 0), ("checkpoint_every", 1), ("evaluate_every", 0)):
-        if getattr(given, name) < least:
-            raise ToppoError(f"{name} is {getattr(given, name)}, but must be at least {least}")
+        refuse_below(least, name, getattr(given, name))
     options = Options(given.workers, given.checkpoint_every, evaluate_every=given.evaluate_every)
     jobs = (os.cpu_count() or 1) if given.jobs is None else given.jobs
     console = Terminal()

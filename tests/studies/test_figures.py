@@ -6,7 +6,7 @@ import pytest
 
 from toppo.cli import main
 from toppo.reproduce.figures import FIGURES
-from toppo.reproduce.study_figures import STUDY_FIGURES
+from toppo.reproduce.study_figures import STUDY_FIGURES, smaller
 from toppo.spec import to_json
 from toppo.studies.paper import PAPER, paper_study
 from toppo.studies.study import jobs_of
@@ -54,3 +54,9 @@ def test_a_figure_from_finished_runs(name, scale, tmp_path, capsys):
         assert (tmp_path / f"{name}{ending}").read_bytes().startswith(first)
     page = (tmp_path / "report.html").read_text()
     assert ("rehearsal, no conclusion: 102,400 steps instead of 1,000,000, 2 of 10 seeds" in page) == (scale == "quick")
+
+
+def test_a_rehearsal_says_which_settings_it_changes():
+    assert smaller(paper_study("atari", "quick"), paper_study("atari")).endswith("1 of 3 seeds, envs = 1")
+    assert {j.spec.common.envs for j in jobs_of(paper_study("atari", "quick"))} == {1}
+    assert {j.spec.common.envs for j in jobs_of(paper_study("atari"))} == {8}

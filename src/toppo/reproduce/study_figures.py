@@ -62,4 +62,6 @@ def load_study(study: Study, folder: Folder) -> Loaded:
 def smaller(study: Study, paper: Study) -> str:
     """How a rehearsal is smaller than the paper's experiment."""
     small, full = study.grids[0], paper.grids[0]
-    return f"{small.steps:,} steps instead of {full.steps:,}, {small.seeds} of {full.seeds} seeds"
+    changed = small.arms[0].settings.items() - full.arms[0].settings.items()
+    settings = "".join(f", {name} = {value}" for name, value in sorted(changed))
+    return f"{small.steps:,} steps instead of {full.steps:,}, {small.seeds} of {full.seeds} seeds{settings}"

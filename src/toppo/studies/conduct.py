@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from toppo.errors import ToppoError
+from toppo.errors import refuse_below
 from toppo.interrupt import StopRequest
 from toppo.runs import Options
 from toppo.studies.folder import Folder
@@ -76,6 +76,5 @@ def conduct(plan: Plan, engine: Engine, observe: Callable[[Standing], None], req
 
 def check_counts(jobs: int, retries: int) -> None:
     """Refuse numbers that make no sense."""
-    for name, value, least in (("jobs", jobs, 1), ("retries", retries, 0)):
-        if value < least:
-            raise ToppoError(f"{name} is {value}, but must be at least {least}")
+    refuse_below(1, "jobs", jobs)
+    refuse_below(0, "retries", retries)
