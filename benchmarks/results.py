@@ -277,10 +277,12 @@ def write_discrete(groups: list[Group]) -> None:
     rows = []
     for group in groups:
         finals, tests = group.final(), group.tests()
-        reached = int((np.maximum(finals, tests) >= SOLVED[group.env]).sum())
+        highest = np.max([group.final(steps) for steps in range(group.budget // 5, group.budget, 1000)], axis=0)
+        reached = np.maximum(finals, tests) >= SOLVED[group.env]
+        lost = (highest >= SOLVED[group.env]) & ~reached
         of_seeds = [", ".join(number(value) for value in values) for values in (finals, tests)]
-        told = (group.env, number(SOLVED[group.env]), group.arm, *of_seeds, f"{reached} of {len(finals)}")
-        rows.append([Cell(text) for text in told])
+        told = (group.env, number(SOLVED[group.env]), group.arm, *of_seeds, f"{reached.sum()} of {len(finals)}")
+        rows.append([Cell(text) for text in (*told, str(lost.sum() or ""))])
     lines = [
         "# Discrete actions",
         "",
@@ -290,9 +292,10 @@ def write_discrete(groups: list[Group]) -> None:
         "All algorithms for discrete actions at their defaults, three seeds; CartPole and Acrobot 200,000 steps, "
         "LunarLander 500,000, MiniGrid 50,000. A run has reached the score at which a task counts as solved if its "
         "final return (training episodes of the last tenth of the steps) or its tests (10 episodes with the most "
-        "likely action at the end) are at or above it. [Curves and statistics](report.html).",
+        "likely action at the end) are at or above it. Lost: runs whose training episodes were at or above it for a "
+        "tenth of the steps so far, and are not at the end. [Curves and statistics](report.html).",
         "",
-        *table(("task", "solved at", "algorithm", "final, by seed", "tests, by seed", "reached"), rows),
+        *table(("task", "solved at", "algorithm", "final, by seed", "tests, by seed", "reached", "lost"), rows),
     ]
     (RESULTS / "discrete" / "README.md").write_text("\n".join(lines).rstrip() + "\n")
 
