@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from toppo import nets
 from toppo.nets import Layer, Seen
 from toppo.vision import NATURE, SMALL, channels_last, convolve, vision_body
 
@@ -78,3 +79,22 @@ def test_one_image_alone_is_read_as_by_mnih_et_al():
     params = vision_body([(4, 84, 84)], 0, (64, 64)).init(jax.random.key(0), [(6, 0.01), (1, 1.0)])
     shapes = [layer.w.shape for layer in (*params.images[0], *params.meeting)]
     assert shapes == [(8, 8, 4, 32), (4, 4, 32, 64), (3, 3, 64, 64), (3136, 512), (512, 7)]
+
+
+@pytest.mark.parametrize(("rows", "calls"), [(8, [8]), (16, [8]), (21, [8, 5])])
+def test_a_batch_in_parts_is_what_it_is_as_a_whole(monkeypatch, rows, calls):
+    """Eight images at a time, and what is left over."""
+    monkeypatch.setattr(nets, "PART", 9 * 48)
+    rng, sizes = np.random.default_rng(0), []
+    pixels = rng.integers(256, size=(rows, 48), dtype=np.uint8)
+    seen = Seen(rng.normal(size=(rows, 3)).astype(np.float32), np.zeros((rows, 0), bool), pixels)
+
+    def apply(factor, part):
+        sizes.append(len(part.pixels))
+        return part.vector * factor, part.pixels.sum(axis=-1)
+
+    numbers, brightness = nets.in_parts(apply, 2.0, seen)
+    np.testing.assert_array_equal(numbers, seen.vector * np.float32(2.0))
+    np.testing.assert_array_equal(brightness, pixels.astype(int).sum(axis=1))
+    assert list(dict.fromkeys(sizes)) == calls
+    assert nets.in_parts(lambda params, x: x, (), seen.vector) is seen.vector

@@ -13,6 +13,7 @@ from jax.flatten_util import ravel_pytree
 from toppo.maths.advantages import standardise
 from toppo.maths.surrogates import clipped, linear, total_variation
 from toppo.maths.trust_region import backtrack, bounded_step, conjugate_gradient, fisher_vector_product
+from toppo.nets import in_parts
 from toppo.types import Ascent, Common, Improved, Problem, Regression, Sample
 
 
@@ -84,7 +85,7 @@ def adam_epochs(
 def measure(problem: Problem, policy: Any) -> tuple[Array, dict[str, Array], Array]:
     """How far ``policy`` is from pi_k on the active data: total variation, what to log, and pi/mu."""
     sample, net = problem.sample, problem.net
-    dist = net.policy(policy, sample.obs)
+    dist = in_parts(net.policy, policy, sample.obs)
     ratio = jnp.exp(net.family.log_prob(dist, sample.action) - sample.logp)
     tv = total_variation(ratio, sample.centre, sample.weight)
     report = {
@@ -134,7 +135,7 @@ def adam_improve(
     def inside(policy: Any, _: Array) -> Array:
         return measure(problem, policy)[0] <= problem.clip_eps / 2
 
-    before = net.value(problem.policy, problem.sample.obs) if net.joint else None
+    before = in_parts(net.value, problem.policy, problem.sample.obs) if net.joint else None
     done = adam_epochs(
         objective,
         problem.policy,
@@ -250,7 +251,7 @@ def clipped_least_squares(problem: Regression, clip_eps: float, coef: float) -> 
         loss = squared_error(net.value(critic, obs), ret, before, clip_eps)
         return -coef * jnp.mean(weight * loss) / weight.mean(), ()
 
-    before = net.value(problem.critic, sample.obs)
+    before = in_parts(net.value, problem.critic, sample.obs)
     return regress_on(problem, objective, (sample.obs, sample.ret, sample.weight, before))
 
 

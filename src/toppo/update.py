@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from toppo.maths.moments import normalise
+from toppo.nets import in_parts
 from toppo.types import (
     Algorithm,
     Ascent,
@@ -63,14 +64,13 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
 
     def label(params: Params, raw: RawBatch, scale: Scale, iteration: Array) -> tuple[Segment, Array]:
         """The Segment of a batch that pi_k has just collected, and the critic's explained variance on it."""
-        obs = seen(raw.obs, scale)
-        dist = net.policy(params.policy, obs)
+        dist, value = judge(params, seen(raw.obs, scale))
         logp = net.family.log_prob(dist, flat(raw.action))
         rows = raw.reward.shape
-        dist, logp = jax.tree.map(lambda x: x.reshape(*rows, *x.shape[1:]), (dist, logp))
+        dist, value, logp = jax.tree.map(lambda x: x.reshape(*rows, *x.shape[1:]), (dist, value, logp))
         empty = jnp.zeros(rows)
         segment = Segment(*raw, scale, logp, dist, empty, empty, iteration)
-        adv, ret, value = estimate(net.critic(params), segment, jnp.ones(rows), jnp.zeros(rows[1:]))
+        adv, ret = estimate(params, segment, value, jnp.ones(rows), jnp.zeros(rows[1:]))
         return segment._replace(adv=adv, ret=ret), explained_variance(value, ret)
 
     def relabel(params: Params, segment: Segment, scale: Scale, after: Array) -> tuple[Segment, Array, Array]:
@@ -79,19 +79,24 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         Also the mean over samples and action dimensions of |1 - pi_k/mu|, and the trace for the batch before this one.
         """
         segment = segment._replace(scale=scale)
-        obs, action, rows = seen(segment.obs, scale), flat(segment.action), segment.reward.shape
-        dist, dist_mu = net.policy(params.policy, obs), jax.tree.map(flat, segment.dist)
+        action, rows, dist_mu = flat(segment.action), segment.reward.shape, jax.tree.map(flat, segment.dist)
+        dist, value = judge(params, seen(segment.obs, scale))
         ratio = jnp.exp(net.family.log_prob(dist, action) - flat(segment.logp)).reshape(rows)
         per_dimension = net.family.log_prob_per_dimension
         gap = jnp.abs(1.0 - jnp.exp(per_dimension(dist, action) - per_dimension(dist_mu, action))).mean()
-        adv, ret, _ = estimate(net.critic(params), segment, ratio, after)
+        adv, ret = estimate(params, segment, value.reshape(rows), ratio, after)
         return segment._replace(adv=adv, ret=ret), gap, jnp.minimum(1.0, ratio[0]) * adv[0]
 
-    def estimate(critic: Any, segment: Segment, ratio: Array, after: Array) -> tuple[Array, Array, Array]:
-        """A, R and V of a batch by the given critic.  Each [T, E]"""
-        rows, scale = segment.reward.shape, segment.scale
+    def judge(params: Params, obs: Any) -> tuple[Any, Array]:
+        """The policy and the value of every state."""
+        if net.joint:
+            found: tuple[Any, Array] = in_parts(net.joint, params.policy, obs)
+            return found
+        return in_parts(net.policy, params.policy, obs), in_parts(net.value, params.value, obs)
 
-        value = net.value(critic, seen(segment.obs, scale)).reshape(rows)
+    def estimate(params: Params, segment: Segment, value: Array, ratio: Array, after: Array) -> tuple[Array, Array]:
+        """A and R of a batch whose states have these values.  Each [T, E]"""
+        rows, scale, critic = segment.reward.shape, segment.scale, net.critic(params)
         if segment.next_obs.ndim == 3:
             next_value = net.value(critic, seen(segment.next_obs, scale)).reshape(rows)
         else:
@@ -99,14 +104,14 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         reward = jnp.sign(segment.reward) if common.sign_reward else segment.reward
         reward = normalise(reward, jnp.zeros(()), scale.reward_factor)
         path = (reward, value, next_value, segment.terminated, segment.ended, ratio, common.gamma, common.lam, after)
-        return *algorithm.label(config, *path), value
+        return algorithm.label(config, *path)
 
     def prepare(params: Params, segment: Segment, weight: Array, newest: bool) -> Sample:
         """One drawn batch, flattened, with pi_k's log-probabilities."""
         obs = seen(segment.obs, segment.scale)
         action, logp = flat(segment.action), flat(segment.logp)
         dist_mu = jax.tree.map(flat, segment.dist)
-        dist_k = dist_mu if newest else net.policy(params.policy, obs)
+        dist_k = dist_mu if newest else in_parts(net.policy, params.policy, obs)
         # On its own data pi_k is mu, and the centre exactly 1.
         centre = jnp.ones_like(logp) if newest else jnp.exp(net.family.log_prob(dist_k, action) - logp)
         adv, ret, ones = flat(segment.adv), flat(segment.ret), jnp.ones_like(logp)
@@ -129,7 +134,7 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
 
     def divergence(policy: Any, segment: Segment) -> Array:
         """Mean over the batch's states of KL(mu || pi)."""
-        dist = net.policy(policy, seen(segment.obs, segment.scale))
+        dist = in_parts(net.policy, policy, seen(segment.obs, segment.scale))
         return net.family.kl(jax.tree.map(flat, segment.dist), dist).mean()
 
     return Programs(

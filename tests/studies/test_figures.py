@@ -57,6 +57,6 @@ def test_a_figure_from_finished_runs(name, scale, tmp_path, capsys):
 
 
 def test_a_rehearsal_says_which_settings_it_changes():
-    assert smaller(paper_study("atari", "quick"), paper_study("atari")).endswith("1 of 3 seeds, envs = 1")
+    assert smaller(paper_study("atari", "quick"), paper_study("atari")).endswith("1 of 3 seeds, envs = 1, epochs = 1")
     assert {j.spec.common.envs for j in jobs_of(paper_study("atari", "quick"))} == {1}
     assert {j.spec.common.envs for j in jobs_of(paper_study("atari"))} == {8}

@@ -1,5 +1,8 @@
 """What a policy earns that knows nothing: the zero of the scores that are compared across tasks."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 
@@ -35,18 +38,20 @@ def random_return(env_id: str) -> float:
     return float(f"{np.mean(returns):.6g}")
 
 
-def keep_random_returns(folder: Path, envs: list[str]) -> dict[str, str]:
-    """Measure what ``random.json`` does not hold yet; the environments where that failed, and why."""
+def keep_random_returns(folder: Path, envs: list[str], jobs: int, tell: Callable[[str], None]) -> None:
+    """Measure what ``random.json`` does not hold yet, so many environments at once, and tell how that went."""
     path = folder / FILE
     known: dict[str, float] = read_json(path).get("returns", {}) if path.is_file() else {}
-    failed: dict[str, str] = {}
-    for env in envs:
-        if env in known:
-            continue
-        try:
-            known[env] = random_return(env)
-        except Exception as error:  # whatever an environment raises: the runs are finished and stay so
-            failed[env] = f"{type(error).__name__}: {error}"
-            continue
-        write_json(path, {"schema": SCHEMA, "episodes": EPISODES, "games": GAMES, "returns": known})
-    return failed
+    missing = [env for env in envs if env not in known]
+    if missing:
+        tell(f"a random policy plays {len(missing)} environment{'s' * (len(missing) > 1)}, for comparison")
+    # Simulators and emulators are not Python's: threads will do.  Ctrl-C waits for what has begun and no more.
+    with ThreadPoolExecutor(jobs) as threads, ExitStack() as last:
+        last.callback(threads.shutdown, wait=False, cancel_futures=True)
+        for env, played in [(env, threads.submit(random_return, env)) for env in missing]:
+            try:
+                known[env] = played.result()
+            except Exception as error:  # whatever an environment raises: the runs are finished and stay so
+                tell(f"note: no return of a random policy on {env}: {type(error).__name__}: {error}")
+                continue
+            write_json(path, {"schema": SCHEMA, "episodes": EPISODES, "games": GAMES, "returns": known})

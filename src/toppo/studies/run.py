@@ -1,6 +1,7 @@
 """A study from its definition to its curves."""
 
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 from rich.console import Console
@@ -39,8 +40,8 @@ def run_study(study: Study, folder: Folder, how: How, console: Console) -> Stand
     with exclusive(folder.root / ".lock"):
         write_json(folder.curves / f"study-{study.name}.json", to_json(study) | {"runs": [job.name for job in jobs]})
         standing = _conduct(Plan(jobs, folder, how.options, how.retries), how, study.name, console)
-        for env, why in keep_random_returns(folder.curves, sorted({job.spec.env for job in jobs})).items():
-            console.print(f"note: no return of a random policy on {env}: {why}", markup=False, soft_wrap=True)
+        envs = sorted({job.spec.env for job in jobs})
+        keep_random_returns(folder.curves, envs, how.jobs, partial(console.print, markup=False, soft_wrap=True))
     return standing
 
 
