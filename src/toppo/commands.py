@@ -144,7 +144,7 @@ def evaluate(arguments: list[str]) -> None:
         ],
         arguments,
     )
-    _require(given, episodes=1, max_steps=1, seed=0)
+    require_least(given, episodes=1, max_steps=1, seed=0)
     trained = agent.load(given.run)
     source = given.env or runs.source_of(trained.spec)
     policy = policy_of(trained.state, trained.setup)
@@ -230,7 +230,7 @@ def theory(arguments: list[str]) -> None:
         ],
         arguments,
     )
-    _require(given, mdps=1, seed=0)
+    require_least(given, mdps=1, seed=0)
     run(given.mdps, given.seed, given.out)
 
 
@@ -256,7 +256,7 @@ def _pick(kind: type, given: Any) -> Any:
     return kind(**{f.name: getattr(given, f.name) for f in dataclasses.fields(kind)})
 
 
-def _require(given: Any, **least: int) -> None:
+def require_least(given: Any, **least: int) -> None:
     """Refuse numbers below the least that makes sense."""
     for name, bound in least.items():
         if getattr(given, name) is not None:
@@ -264,7 +264,7 @@ def _require(given: Any, **least: int) -> None:
 
 
 def _options(given: Any, spec: Spec) -> Options:
-    _require(given, workers=0, checkpoint_every=1, evaluate_every=0)
+    require_least(given, workers=0, checkpoint_every=1, evaluate_every=0)
     workers = agent.default_workers(spec) if given.workers is None else given.workers
     bears = tolerance(given.on_nan, given.env_timeout, given.env_restarts)
     return Options(workers, given.checkpoint_every, given.tensorboard, bears, given.evaluate_every)

@@ -5,8 +5,8 @@ import shlex
 from pathlib import Path
 from typing import Any, Literal
 
-from toppo.commands import Flag, flag, parse, positional
-from toppo.errors import ToppoError, refuse_below
+from toppo.commands import Flag, flag, parse, positional, require_least
+from toppo.errors import ToppoError
 from toppo.interrupt import Interrupted
 from toppo.runs import Options
 from toppo.studies.folder import Folder
@@ -56,8 +56,7 @@ def carry_out(chosen: Study, out: Path | None, given: Any) -> Folder:
     """Run a study to its end, or leave with the signal that stopped it."""
     root = out or Path("runs") / chosen.name
     folder = Folder(root, given.curves or root / "curves")
-    for name, least in (("workers", 0), ("checkpoint_every", 1), ("evaluate_every", 0)):
-        refuse_below(least, name, getattr(given, name))
+    require_least(given, workers=0, checkpoint_every=1, evaluate_every=0)
     options = Options(given.workers, given.checkpoint_every, evaluate_every=given.evaluate_every)
     jobs = (os.cpu_count() or 1) if given.jobs is None else given.jobs
     console = Terminal()

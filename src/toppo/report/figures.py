@@ -116,7 +116,7 @@ def svg(sheet: Any, name: str) -> str:
 
 
 def _hundredths(path: re.Match[str]) -> str:
-    # finer than a screen shows, and a third of the page saved
+    # finer than a screen shows, and a quarter of the page saved
     return re.sub(r"(\.\d\d)\d+", r"\1", path[0]).replace(" \n", "\n")
 
 

@@ -120,7 +120,8 @@ class Rehearsal(NamedTuple):
 # Each within a quarter of an hour on two cores.
 QUICK = {
     "performance": Rehearsal(20_480, 1),
-    "atari": Rehearsal(4_096, 1, {"envs": 1, "epochs": 1}),  # with eight, half of the games would not come to an end
+    # In eight environments half of the games would not come to an end; more epochs would take too long.
+    "atari": Rehearsal(4_096, 1, {"envs": 1, "epochs": 1}),
     "selection": Rehearsal(102_400, 2),
     "memory-size": Rehearsal(204_800, 2),
     "adaptive-eps": Rehearsal(102_400, 2),

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 
@@ -46,8 +45,8 @@ def keep_random_returns(folder: Path, envs: list[str], jobs: int, tell: Callable
     if missing:
         tell(f"a random policy plays {len(missing)} environment{'s' * (len(missing) > 1)}, for comparison")
     # Simulators and emulators are not Python's: threads will do.  Ctrl-C waits for what has begun and no more.
-    with ThreadPoolExecutor(jobs) as threads, ExitStack() as last:
-        last.callback(threads.shutdown, wait=False, cancel_futures=True)
+    threads = ThreadPoolExecutor(jobs)
+    try:
         for env, played in [(env, threads.submit(random_return, env)) for env in missing]:
             try:
                 known[env] = played.result()
@@ -55,3 +54,5 @@ def keep_random_returns(folder: Path, envs: list[str], jobs: int, tell: Callable
                 tell(f"note: no return of a random policy on {env}: {type(error).__name__}: {error}")
                 continue
             write_json(path, {"schema": SCHEMA, "episodes": EPISODES, "games": GAMES, "returns": known})
+    finally:
+        threads.shutdown(cancel_futures=True)
