@@ -144,7 +144,7 @@ def in_parts(apply: Callable[[Any, Any], Any], params: Any, seen: Any) -> Any:
     The patches of a thousand images are too many for any cache: parts take half the time, and give the same bytes.
     """
     size = seen.pixels.shape[-1] if isinstance(seen, Seen) else 0
-    together = 1 << max(1, PART // size).bit_length() - 1 if size else 0
+    together = how_many(size, PART) if size else 0
     if not size or len(seen.pixels) <= together:
         return apply(params, seen)
     count = len(seen.pixels) // together
@@ -156,6 +156,11 @@ def in_parts(apply: Callable[[Any, Any], Any], params: Any, seen: Any) -> Any:
         return found
     rest = apply(params, jax.tree.map(lambda x: x[whole:], seen))
     return jax.tree.map(lambda *xs: jnp.concatenate(xs), found, rest)
+
+
+def how_many(size: int, limit: int) -> int:
+    """The largest power of two of things of ``size`` bytes that keeps to a limit, at least 1."""
+    return 1 << max(1, limit // size).bit_length() - 1
 
 
 def gaussian_net(obs_size: int, action_size: int, hidden: Sequence[int], log_std: float) -> Net:

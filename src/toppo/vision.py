@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from toppo.nets import Body, Heads, Layer, Seen, layer_init, mlp, mlp_init
+from toppo.nets import Body, Heads, Layer, Seen, how_many, layer_init, mlp, mlp_init
 
 GAIN = sqrt(2.0)
 
@@ -29,6 +29,7 @@ class Stack(NamedTuple):
 NATURE = Stack(((8, 32, 4), (4, 64, 2), (3, 64, 1)), "VALID", 512)
 SMALL = Stack(((3, 16, 1), (3, 32, 2), (3, 64, 2)), "SAME", 128)
 SMALLEST_FOR_NATURE = 36
+CACHE = 2**22  # bytes of patches that are made at once
 
 
 class Towers(NamedTuple):
@@ -99,11 +100,11 @@ def tower_init(key: Array, stack: Stack, shape: tuple[int, ...]) -> tuple[Layer,
 
 def tower_apply(layers: tuple[Layer, ...], stack: Stack, pixels: Array) -> Array:
     """Bytes [B, H, W, C] -> features [B, width]"""
-    # The barrier has the numbers made once, and not anew for every patch that holds them.
-    x = jax.lax.optimization_barrier(pixels.astype(jnp.float32) / 255.0)
-    for layer, (_, _, stride) in zip(layers[:-1], stack.convolutions, strict=True):
+    first, *others, dense = layers
+    x = pixels
+    for layer, (_, _, stride) in zip((first._replace(w=first.w / 255.0), *others), stack.convolutions, strict=True):
         x = jax.nn.relu(convolve(x, layer, stride, stack.padding))
-    return jax.nn.relu(x.reshape(len(x), -1) @ layers[-1].w + layers[-1].b)
+    return jax.nn.relu(x.reshape(len(x), -1) @ dense.w + dense.b)
 
 
 def convolve(x: Array, layer: Layer, stride: int, padding: str) -> Array:
@@ -127,29 +128,54 @@ def convolve(x: Array, layer: Layer, stride: int, padding: str) -> Array:
 
 @jax.custom_vjp
 def correlate(x: Array, w: Array) -> Array:
-    """[B, H, W, C], [k, k, C, channels] -> [B, H - k + 1, W - k + 1, channels]"""
+    """[B, H, W, C], [k, k, C, channels] -> [B, H - k + 1, W - k + 1, channels]
+
+    A few images at a time, so that their patches stay in the processor's cache: on one core a gradient of the Atari
+    network takes 0.6 of the time that it takes with the patches of all.
+    """
     return _correlate(x, w)[0]
 
 
 def _correlate(x: Array, w: Array) -> tuple[Array, tuple[Array, Array]]:
-    patches = patches_of(x, len(w))
-    return patches @ w.reshape(-1, w.shape[-1]), (patches, w)
+    found = jax.lax.map(lambda part: patches_of(part, w) @ w.reshape(-1, w.shape[-1]), cut(x, parts_for(x, w)))
+    return found.reshape(-1, *found.shape[2:])[: len(x)], (x, w)
 
 
-def _correlate_back(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    """The slope of the input is a correlation too, which is quicker than adding up patches that overlap."""
-    patches, w = kept
-    rim = (len(w) - 1, len(w) - 1)
-    turned = jnp.swapaxes(w[::-1, ::-1], 2, 3)
-    # Not through correlate itself: a natural gradient takes the forward derivative of this rule.
-    of_x, _ = _correlate(jnp.pad(slope, ((0, 0), rim, rim, (0, 0))), turned)
-    return of_x, jnp.tensordot(patches, slope, ((0, 1, 2), (0, 1, 2))).reshape(w.shape)
+def _correlate_back(kept: tuple[Array, Array], slope: Array) -> tuple[Array | None, Array]:
+    x, w = kept
+    rows = w.reshape(-1, w.shape[-1])
+
+    def add(of_w: Array, part: tuple[Array, Array]) -> tuple[Array, Array | None]:
+        images, slope = part
+        patches, back = jax.vjp(lambda images: patches_of(images, w), images)
+        # Slopes first: this product is twice as fast as that of patches and slopes.
+        of_w += jnp.tensordot(slope, patches, ((0, 1, 2), (0, 1, 2)))
+        return of_w, back(slope @ rows.T)[0] if jnp.issubdtype(x.dtype, jnp.floating) else None
+
+    parts = parts_for(x, w)
+    of_w, of_x = jax.lax.scan(add, jnp.zeros(rows.T.shape, w.dtype), (cut(x, parts), cut(slope, parts)))
+    of_x = None if of_x is None else of_x.reshape(-1, *x.shape[1:])[: len(x)]
+    return of_x, of_w.T.reshape(w.shape)
 
 
 correlate.defvjp(_correlate, _correlate_back)
 
 
-def patches_of(x: Array, size: int) -> Array:
-    """[B, H, W, C] -> [B, H - size + 1, W - size + 1, size size C]"""
-    height, width = (length - size + 1 for length in x.shape[1:3])
-    return jnp.concatenate([x[:, i : i + height, j : j + width] for i in range(size) for j in range(size)], axis=-1)
+def patches_of(x: Array, w: Array) -> Array:
+    """The numbers under the weights [k, k, C, ...] at every place.  [B, H, W, C] -> [B, H - k + 1, W - k + 1, k k C]"""
+    x = jax.lax.optimization_barrier(x.astype(w.dtype))  # bytes become numbers once, not anew for every patch
+    height, width = (length - len(w) + 1 for length in x.shape[1:3])
+    places = [(i, j) for i in range(len(w)) for j in range(len(w))]
+    return jnp.concatenate([x[:, i : i + height, j : j + width] for i, j in places], axis=-1)
+
+
+def parts_for(x: Array, w: Array) -> int:
+    """In how many parts images are read so that the patches of each fit into a processor's cache."""
+    patches = jax.eval_shape(patches_of, x[:1], w)
+    return -(-len(x) // how_many(patches.size * patches.dtype.itemsize, CACHE))
+
+
+def cut(x: Array, parts: int) -> Array:
+    """[B, ...] -> [parts, B / parts, ...], zeros filling up the last."""
+    size = -(-len(x) // parts)
+    return jnp.pad(x, ((0, size * parts - len(x)), *((0, 0),) * (x.ndim - 1))).reshape(parts, size, *x.shape[1:])
