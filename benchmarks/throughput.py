@@ -252,7 +252,7 @@ def main() -> None:
             for name, row in table.items():
                 results[name].append(measure(task, row))
                 print(f"{repeat + 1}/{a.repeats} {task:<16} {name:<42} {results[name][-1]:>9,.0f} steps/s", flush=True)
-    write({"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "tasks": tasks})
+        write({"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "tasks": tasks})
 
 
 if __name__ == "__main__":

@@ -269,6 +269,17 @@ def test_the_same_seed_gives_the_same_bytes_with_any_number_of_workers(toppo_run
     assert_same_bytes(toppo_run, record(probes.walk, "toppo", 12, workers=2, lr=2e-2, early_stop=False))
 
 
+@pytest.mark.parametrize("algo", ["ppo", "toppo"])
+def test_a_critic_that_learns_beside_the_policy_is_the_one_that_learns_after_it(monkeypatch, algo):
+    """Where two workers take both cores it does not wait for the number of epochs."""
+    runs = []
+    for cores in ({0}, {0, 1}):
+        monkeypatch.setattr("os.sched_getaffinity", lambda pid, cores=cores: cores)
+        runs.append(record(probes.walk, algo, 8, workers=2, lr=1e-2, epochs=9, early_stop=True))
+    assert len({i.metrics["train/epochs"] for i in runs[0].iterations}) > 1
+    assert_same_bytes(*runs)
+
+
 def test_another_seed_gives_another_run(ppo_run):
     other = record(probes.flip, "ppo", 4, seed=1)
     assert other.batches[0].obs.tobytes() != ppo_run.batches[0].obs.tobytes()

@@ -1,5 +1,6 @@
 """The training loop.  It knows no files and no algorithm by name."""
 
+import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -61,6 +62,7 @@ class _Loop:
             setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces)
         )
         self.critic = ThreadPoolExecutor(1)  # programs that one thread starts follow each other, so it takes two
+        self.workers_take_all = 1 < len(os.sched_getaffinity(0)) <= len(pool.pids())
         self.order = lru_cache(4)(self._order)  # so that the next one can be made while the workers collect
 
     def warm_up(self, state: State) -> State:
@@ -124,7 +126,8 @@ class _Loop:
     def _learn(self, state: State, drawn: Draw, lr: np.float32) -> tuple[Improved, "Future[Ascent | None]"]:
         """The improved policy, there when this returns, and the critic, which may take longer.
 
-        The critic starts beside the policy, or after it where only the policy's end tells how many epochs to train.
+        The critic takes as many epochs as the policy.  Where only the policy's end tells how many, it starts after it
+        if collecting leaves a core for it, and otherwise beside it, an epoch at a time, until the number is known.
         """
         programs, learner, k = self.programs, state.learner, state.iteration
         algorithm, config, common = self.setup.algorithm, self.setup.config, self.setup.common
@@ -137,21 +140,37 @@ class _Loop:
             (sample, drawn.weights) if algorithm.value_on_old(config) else (parts[0], drawn.weights[:1])
         )
 
-        def regress(epochs: Array) -> Ascent | None:
-            if common.shared_trunk:
-                return None  # the critic learns with the policy
-            params, opt, order = learner.params.value, learner.value_opt, self.order(k, weights)
-            fitted = programs.regress(params, opt, for_critic, order, lr, epochs)
+        taken: Future[int] = Future()
+
+        def regress(params: Any, opt: Any, order: np.ndarray, epochs: int) -> Ascent:
+            fitted = programs.regress(params, opt, for_critic, order, lr, np.int32(epochs))
             fitted.epochs.block_until_ready()
             return fitted
 
-        wait = algorithm.stops_early(config)
-        fit = None if wait else self.critic.submit(regress, jnp.asarray(common.epochs))
+        def fit_critic() -> Ascent | None:
+            if common.shared_trunk:
+                return None  # the critic learns with the policy
+            params, opt, order = learner.params.value, learner.value_opt, self.order(k, weights)
+            if taken.done():
+                return regress(params, opt, order, taken.result())
+            after = [regress(params, opt, order[:1], 1)]
+            while len(after) < (taken.result() if taken.done() else common.epochs):
+                after.append(regress(after[-1].params, after[-1].opt, order[len(after) :][:1], 1))
+            return after[taken.result() - 1]
+
+        if not algorithm.stops_early(config):
+            taken.set_result(common.epochs)
+        fit = self.critic.submit(fit_critic) if taken.done() or self.workers_take_all else None
         order, clip_eps = self.order(k, drawn.weights), np.float32(drawn.clip_eps)
         policy, opt = learner.params.policy, learner.policy_opt
-        improved = programs.improve(policy, opt, sample, order, lr, learner.lr_scale, clip_eps)
-        improved.epochs.block_until_ready()
-        return improved, fit or self.critic.submit(regress, improved.epochs)
+        try:
+            improved = programs.improve(policy, opt, sample, order, lr, learner.lr_scale, clip_eps)
+            epochs = int(improved.epochs)  # waits
+            if not taken.done():
+                taken.set_result(epochs)
+        finally:
+            taken.cancel()  # so that a failure leaves nobody waiting
+        return improved, fit or self.critic.submit(fit_critic)
 
     def _observed(self, state: State, buffers: Buffers, use_cut_episodes: bool = False) -> tuple[State, list[Finished]]:
         """The state with the batch's episodes accounted for and its data in the statistics."""
@@ -197,10 +216,10 @@ class _Loop:
             gaps.append(gap)
         return tuple(reversed(batches)), [float(gap) for gap in reversed(gaps)]
 
-    def _order(self, k: int, weights: tuple[float, ...]) -> Any:
+    def _order(self, k: int, weights: tuple[float, ...]) -> np.ndarray:
         """The samples of every minibatch of every epoch."""
         setup, rng = self.setup, stream(self.setup.seed, Purpose.SHUFFLE, k)
-        return jnp.asarray(setup.algorithm.order(setup.config, setup.common, weights, rng))
+        return setup.algorithm.order(setup.config, setup.common, weights, rng)
 
 
 def _scale(state: State) -> Scale:

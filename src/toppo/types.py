@@ -184,7 +184,7 @@ class Algorithm(NamedTuple):
     improve: Callable[[Any, Problem], Improved]
     stops_early: Callable[[Any], bool]  # may ``improve`` end before its last epoch?
     value_on_old: Callable[[Any], bool]  # does the critic train on older batches too?
-    regress: Callable[[Any, Regression], Ascent]
+    regress: Callable[[Any, Regression], Ascent]  # an epoch at a time is the same, if ``improve`` may stop early
     keep: Callable[[Any, Memory, list[float]], Memory]  # given KL(mu || pi_{k+1}) of every batch
 
 
