@@ -74,9 +74,9 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
     found = []
     for batch in range(batches):
         whole = seconds_of(lambda b=batch: worker.collect(b))
-        simulation, stepping, acting = seconds_of(again(simulate)), seconds_of(again(env.step)), seconds_of(act)
+        simulation, stepping, acting = seconds_of(again(simulate)), seconds_of(again(env.take)), seconds_of(act)
         found.append((simulation, stepping - simulation, acting, whole - stepping - acting))
-    names = ("simulation", "Python around the simulator", "acting", "storing and counting")
+    names = ("simulation", "Python around the simulator", "acting", "storing and counting, by difference")
     return {name: statistics.median(values) for name, values in zip(names, zip(*found, strict=True), strict=True)}
 
 

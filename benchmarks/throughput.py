@@ -192,11 +192,17 @@ def report(task: str, results: dict[str, list[float]]) -> list[str]:
             f"| {name} | {statistics.median(values):,.0f} | {min(values):,.0f} to {max(values):,.0f} | {share:.0%} |"
         )
     ours = fastest(results, [name for name in OURS if "toppo PPO" in name])
+    products = results["the update's matrix products alone"]
+    # Collecting and updating follow each other: the simulator on every core, then the products.
+    limits = [1 / (1 / (os.cpu_count() * a) + 1 / b) for a, b in zip(physics, products, strict=True)]
+    limit, reached = statistics.median(limits), statistics.median(results[ours])
     lines += [
         "",
         f"- one environment, PPO over {single}: {ratios(results['toppo PPO, 1 env'], results[single])}",
         f"- one environment, ToPPO over {single}: {ratios(results['toppo ToPPO, 1 env'], results[single])}",
         f"- all cores, {ours} over {best}: {ratios(results[ours], results[best])}",
+        f"- the simulator on all cores, followed by the matrix products, and nothing else: {limit:,.0f} steps/s, "
+        f"{ratios(limits, results[best])} {best}; {ours} reaches {reached / limit:.0%} of it",
         "",
     ]
     return lines

@@ -38,6 +38,7 @@ class Body(NamedTuple):
 
     init: Callable[[Array, Heads], Any]
     apply: Callable[[Any, Any], Array]  # [B, ...] -> [B, outputs]
+    images: bool = False  # does it read any?
 
 
 class Seen(NamedTuple):
@@ -135,6 +136,7 @@ def make_net(
         lambda params: params.policy if shared else params.value,
         joint if shared else None,
         family,
+        body.images,
     )
 
 

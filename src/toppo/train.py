@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import accumulate
@@ -142,21 +142,17 @@ class _Loop:
 
         taken: Future[int] = Future()
 
-        def regress(params: Any, opt: Any, order: np.ndarray, epochs: int) -> Ascent:
-            fitted = programs.regress(params, opt, for_critic, order, lr, np.int32(epochs))
+        def regress(critic: Any, order: np.ndarray, epochs: int) -> Ascent:
+            fitted = programs.regress(*critic[:2], for_critic, order, lr, np.int32(epochs))
             fitted.epochs.block_until_ready()
             return fitted
 
         def fit_critic() -> Ascent | None:
             if common.shared_trunk:
                 return None  # the critic learns with the policy
-            params, opt, order = learner.params.value, learner.value_opt, self.order(k, weights)
-            if taken.done():
-                return regress(params, opt, order, taken.result())
-            after = [regress(params, opt, order[:1], 1)]
-            while len(after) < (taken.result() if taken.done() else common.epochs):
-                after.append(regress(after[-1].params, after[-1].opt, order[len(after) :][:1], 1))
-            return after[taken.result() - 1]
+            critic, order = (learner.params.value, learner.value_opt), self.order(k, weights)
+            known = taken.done()
+            return regress(critic, order, taken.result()) if known else _follow(taken, regress, critic, order)
 
         if not algorithm.stops_early(config):
             taken.set_result(common.epochs)
@@ -220,6 +216,15 @@ class _Loop:
         """The samples of every minibatch of every epoch."""
         setup, rng = self.setup, stream(self.setup.seed, Purpose.SHUFFLE, k)
         return setup.algorithm.order(setup.config, setup.common, weights, rng)
+
+
+def _follow(taken: "Future[int]", regress: Callable[..., Ascent], critic: Any, order: np.ndarray) -> Ascent:
+    """The critic after as many epochs as the policy has ``taken``, one at a time until that number is known."""
+    after = [critic]
+    while len(after) <= (taken.result() if taken.done() else len(order)):
+        after.append(regress(after[-1], order[len(after) - 1 :][:1], 1))
+    found: Ascent = after[taken.result()]
+    return found
 
 
 def _scale(state: State) -> Scale:

@@ -75,6 +75,7 @@ class Net(NamedTuple):
     critic: Callable[[Params], Any]  # the parameters that ``value`` is given
     joint: Callable[[Any, Any], tuple[Any, Array]] | None  # both in one pass, if they share a trunk
     family: Family
+    images: bool = False  # does it read any?
 
 
 class Learner(NamedTuple):

@@ -27,6 +27,10 @@ from toppo.types import (
     Segment,
 )
 
+# Loops over the arrays of small networks are too short to be shared between threads: on a virtual machine, waking
+# the other thread made an update of two layers of 256 take eight times as long, at times.
+UNSHARED_LOOPS = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
+
 
 class RawBatch(NamedTuple):
     """A batch as the workers left it: the first fields of a ``Segment``."""
@@ -137,13 +141,14 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         dist = in_parts(net.policy, policy, seen(segment.obs, segment.scale))
         return net.family.kl(jax.tree.map(flat, segment.dist), dist).mean()
 
+    options = {} if net.images else UNSHARED_LOOPS
     return Programs(
         jax.jit(label),
         jax.jit(relabel),
         jax.jit(prepare, static_argnames="newest"),
         jax.jit(join),
-        jax.jit(improve),
-        jax.jit(regress),
+        jax.jit(improve, compiler_options=options),
+        jax.jit(regress, compiler_options=options),
         jax.jit(divergence),
     )
 

@@ -65,7 +65,7 @@ def vision_body(images: Sequence[tuple[int, ...]], obs_size: int, hidden: Sequen
         found.append(jnp.tanh(mlp(params.vector, seen.vector)) if widths else seen.vector)
         return mlp(params.meeting, jnp.concatenate(found, axis=-1))
 
-    return Body(init, apply)
+    return Body(init, apply, images=True)
 
 
 def channels_last(pixels: Array) -> Array:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from toppo.rundir.curve import bin_means, compact
-from toppo.rundir.versions import PACKAGES, differences, versions
+from toppo.rundir.versions import PACKAGES, differences, instructions, versions
 
 
 def test_bin_means_are_naive_means():
@@ -45,3 +45,16 @@ def test_other_versions_are_named():
         assert differences({**now, name: "0.1"}) == [f"{name} 0.1 -> {now[name]}"]
     assert differences({k: v for k, v in now.items() if k != "numpy"}) == [f"numpy None -> {now['numpy']}"]
     assert differences({k: v for k, v in now.items() if k != "mujoco"}) == []  # installed after the run began
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "said"),
+    [
+        ("vendor_id\t: GenuineIntel\nflags\t\t: fpu avx avx2 avx512f\n\nvendor_id\t: Other\n", "GenuineIntel avx512f"),
+        ("vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx avx2_like\n", "AuthenticAMD avx"),
+        ("processor\t: 0\nFeatures\t: fp asimd\n", "asimd"),
+        ("", ""),
+    ],
+)
+def test_a_processor_is_known_by_its_maker_and_its_vectors(cpuinfo, said):
+    assert instructions(cpuinfo) == said

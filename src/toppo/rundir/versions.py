@@ -1,24 +1,42 @@
 """Versions of everything that can change a run's numbers."""
 
 import platform
+import re
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from toppo.errors import BAD_DATA, ToppoError
 
 SIMULATORS = ("mujoco", "ale-py")
 PACKAGES = ("toppo", "jax", "jaxlib", "numpy", "optax", "gymnasium", *SIMULATORS)
+VECTORS = ("avx512f", "avx2", "avx", "sve", "asimd")
 
 
 def versions() -> dict[str, str]:
     """Package versions, Python's and the processor's kind; what is not installed is left out."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
+    cpuinfo = Path("/proc/cpuinfo")
+    found = {
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()} {instructions(cpuinfo.read_text() if cpuinfo.exists() else '')}".strip(),
+    }
     for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
     return found
+
+
+def instructions(cpuinfo: str) -> str:
+    """Who made the processor, and its widest vectors: by these, compilers and libraries choose in which order they add.
+
+    ``cpuinfo``: Linux's description of it
+    """
+    maker = re.search(r"^vendor_id\s*: (\w+)", cpuinfo, re.MULTILINE)
+    known = re.search(r"^(?:flags|Features)\s*: (.+)", cpuinfo, re.MULTILINE)
+    widest = [name for name in VECTORS if known and name in known[1].split()][:1]
+    return " ".join([*([maker[1]] if maker else []), *widest])
 
 
 def differences(recorded: Any) -> list[str]:
