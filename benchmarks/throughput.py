@@ -227,6 +227,7 @@ def write(record: dict) -> None:
         axis.set_title(task, fontsize=10)
         axis.set_xlabel("environment steps per second, updates included", fontsize=8)
         axis.tick_params(labelsize=7)
+        axis.xaxis.set_major_formatter("{x:,.0f}")
         axis.margins(x=0.15)
     save(sheet, folder / "throughput.png")
 
