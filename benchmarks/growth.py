@@ -83,14 +83,30 @@ def main() -> None:
             for value in values:
                 found[axis][value].append(microseconds(**{setting: value}))
                 print(f"{repeat + 1}/2 {axis:<28} {value:>6} {found[axis][value][-1]:>9.1f} us per step", flush=True)
+    write(found)
+
+
+def arithmetic(width: int = 64, obs: int = 17) -> int:
+    """Products in one pass of a network."""
+    return width * (obs + width + 6)
+
+
+def write(found: dict[str, dict[int, list[float]]]) -> None:
+    """The record, its tables and its figure; beside what has to grow, how much more there is to compute."""
     text = ["Microseconds per step, updates included."]
     sheet, axes = panels(len(AXES))
     for axis, (name, points) in zip(axes, found.items(), strict=True):
         middles = [statistics.median(values) for values in points.values()]
         axis.loglog(list(points), middles, "o-", color="#0b7fb0", base=2)
+        if (setting := AXES[name][0]) in ("width", "obs"):
+            much = [arithmetic(**{setting: point}) for point in points]
+            axis.plot(list(points), [middles[-1] * m / much[-1] for m in much], "--", color="#8a8a8a", lw=1)
+            axis.set_title("dashed: in proportion to the arithmetic", fontsize=8)
         axis.set_xlabel(name, fontsize=8)
         axis.set_ylabel("us per step", fontsize=8)
-        axis.set_ylim(bottom=min(8.0, min(middles)))
+        axis.set_ylim(bottom=min(8.0, min(middles)), top=max(32.0, 1.5 * max(middles)))
+        for scale in (axis.xaxis, axis.yaxis):
+            scale.set_major_formatter("{x:g}")
         text += ["", f"| {name} | " + " | ".join(map(str, points)) + " |", "|---|" + "---:|" * len(points)]
         text.append("| us | " + " | ".join(f"{m:.1f}" for m in middles) + " |")
     save(sheet, write_page("growth", "Growth", [*text, "", "![growth](growth.png)"], found) / "growth.png")
