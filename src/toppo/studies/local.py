@@ -1,9 +1,13 @@
 """Runs as processes on this machine.  Nothing listens on a port."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -34,38 +38,68 @@ class Engine(Protocol):
         """End what is still there, at once."""
 
 
+class Run(NamedTuple):
+    """A process, where it prints, and its cores."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    cores: set[int]
+
+
 class LocalEngine:
-    """So many processes side by side."""
+    """So many processes side by side, each on cores of its own: threads that share them wait for each other."""
 
     def __init__(self, jobs: int) -> None:
         """No process yet."""
-        self._jobs = jobs
-        self._running: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
+        self._places = shares(sorted(os.sched_getaffinity(0)), jobs)
+        self._running: dict[str, Run] = {}
 
     def free(self) -> bool:
         """Is there a place left?"""
-        return len(self._running) < self._jobs
+        return bool(self._places)
 
     def start(self, name: str, order: dict[str, Any], log: Path) -> None:
         """Start a process."""
-        self._running[name] = launch(order, log), log
+        cores = self._places.pop()
+        with bound_to(cores):
+            self._running[name] = Run(launch(order, log), log, cores)
 
     def ended(self) -> list[Ended]:
         """Look at every process."""
-        gone = [name for name, (process, _) in self._running.items() if process.poll() is not None]
-        return [Ended(name, fault_of(*self._running.pop(name))) for name in gone]
+        gone = {name: run for name, run in self._running.items() if run.process.poll() is not None}
+        for name, run in gone.items():
+            del self._running[name]
+            self._places.append(run.cores)
+        return [Ended(name, fault_of(run.process, run.log)) for name, run in gone.items()]
 
     def stop(self) -> None:
         """SIGTERM to every process."""
-        for process, _ in self._running.values():
-            process.send_signal(signal.SIGTERM)
+        for run in self._running.values():
+            run.process.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         """SIGKILL to every process that is left."""
-        for process, _ in self._running.values():
-            process.kill()
-            process.wait()
+        for run in self._running.values():
+            run.process.kill()
+            run.process.wait()
         self._running.clear()
+
+
+def shares(cores: list[int], jobs: int) -> list[set[int]]:
+    """The cores of each of so many runs: as equal as can be, and shared only if there are fewer cores than runs."""
+    bounds = [i * len(cores) // jobs for i in range(jobs + 1)]
+    return [set(cores[a : max(b, a + 1)]) for a, b in pairwise(bounds)]
+
+
+@contextmanager
+def bound_to(cores: set[int]) -> Iterator[None]:
+    """What this thread starts meanwhile runs on these cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def launch(order: dict[str, Any], log: Path) -> subprocess.Popen[bytes]:
