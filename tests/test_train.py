@@ -224,7 +224,10 @@ def test_the_centre_is_exactly_one_on_the_newest_batch_and_pi_k_over_mu_on_an_ol
     # Whatever rounding does to its log-probabilities, on its own batch the policy is the one that acted.
     segments = jax.tree.map(jnp.asarray, (newest._replace(logp=newest.logp + np.float32(1e-3)), old))
     sample = programs.join(
-        tuple(programs.prepare(learner.params, s, jnp.ones(()), newest=i == 0) for i, s in enumerate(segments))
+        tuple(
+            programs.prepare(learner.params, s, jnp.ones(()), None if i else jnp.zeros((60, 1)))
+            for i, s in enumerate(segments)
+        )
     )
     centre, is_newest = np.asarray(sample.centre), np.asarray(sample.newest)
     assert is_newest.tolist() == [1.0] * 60 + [0.0] * 60

@@ -82,8 +82,17 @@ def adam_epochs(
     return done._replace(params=unravel(done.params))
 
 
-def measure(problem: Problem, policy: Any) -> tuple[Array, dict[str, Array], Array]:
-    """How far ``policy`` is from pi_k on the active data: total variation, what to log, and pi/mu."""
+class Measured(NamedTuple):
+    """A policy on the active data."""
+
+    tv: Array  # total variation from pi_k
+    dist: Any  # its distribution at every state, if it shares a trunk with the critic
+    ratio: Array  # pi/mu
+    report: dict[str, Array]  # what to log
+
+
+def measure(problem: Problem, policy: Any) -> Measured:
+    """What has become of the policy, and how far it is from pi_k."""
     sample, net = problem.sample, problem.net
     dist = in_parts(net.policy, policy, sample.obs)
     ratio = jnp.exp(net.family.log_prob(dist, sample.action) - sample.logp)
@@ -93,7 +102,7 @@ def measure(problem: Problem, policy: Any) -> tuple[Array, dict[str, Array], Arr
         "train/entropy_loss": -net.family.entropy(dist).mean(),
         "train/std": net.family.std(dist).mean(),
     }
-    return tv, report, ratio
+    return Measured(tv, dist if net.joint else None, ratio, report)
 
 
 def clip_fractions(sample: Sample, outside: Array) -> dict[str, Array]:
@@ -123,38 +132,36 @@ def adam_improve(
         bonus = common.entropy_coef * net.family.entropy(dist).mean() if common.entropy_coef else 0.0
         return jnp.mean(batch.weight * surrogate) + bonus
 
-    def objective(policy: Any, data: tuple[Sample, Array | None]) -> tuple[Array, Any]:
-        batch, before = data
-        if net.joint is None or before is None:
+    def objective(policy: Any, batch: Sample) -> tuple[Array, Any]:
+        if net.joint is None:
             return gain(net.policy(policy, batch.obs), batch), ()
         dist, value = net.joint(policy, batch.obs)
         improvement = gain(dist, batch)
-        loss = jnp.mean(batch.weight * squared_error(value, batch.ret, before, common.critic_clip))
+        loss = jnp.mean(batch.weight * squared_error(value, batch.ret, batch.value, common.critic_clip))
         return improvement - common.critic_coef * loss, (improvement, loss)
 
     def inside(policy: Any, _: Array) -> Array:
-        return measure(problem, policy)[0] <= problem.clip_eps / 2
+        return measure(problem, policy).tv <= problem.clip_eps / 2
 
-    before = in_parts(net.value, problem.policy, problem.sample.obs) if net.joint else None
     done = adam_epochs(
         objective,
         problem.policy,
         problem.opt,
-        (problem.sample._replace(dist_k=None, dist_mu=None), before),
+        problem.sample._replace(dist_k=None, dist_mu=None),
         problem.order,
         problem.lr * problem.lr_scale,
         common,
         inside if early_stop else always,
         common.max_grad_norm,
     )
-    tv, report, ratio = measure(problem, done.params)
+    tv, dist, ratio, report = measure(problem, done.params)
     report |= {"train/policy_gradient_loss": -done.objective, "train/grad_norm_policy": done.grad_norm}
     low, high = bounds(problem.sample.centre, problem.clip_eps)
     report |= clip_fractions(problem.sample, (ratio < low) | (ratio > high))
     if net.joint:
         report |= {"train/policy_gradient_loss": -done.extra[0], "train/value_loss": done.extra[1]}
     lr_scale = adapt_lr(problem.lr_scale, tv, problem.clip_eps) if adapt else problem.lr_scale
-    return Improved(done.params, done.opt, lr_scale, done.epochs, tv, report)
+    return Improved(done.params, done.opt, lr_scale, done.epochs, tv, dist, report)
 
 
 def always(params: Any, epochs: Array) -> Array:
@@ -218,7 +225,7 @@ def trust_region_improve(problem: Problem, region: TrustRegion, from_mu: bool = 
 
     found = backtrack(accept, theta, step.direction, region.shrink, region.backtracks)
     policy = unravel(found.theta)
-    tv, report, _ = measure(problem, policy)
+    tv, dist, _, report = measure(problem, policy)
     report |= {
         "train/accepted": jnp.any(found.theta != theta).astype(theta.dtype),
         "train/backtracks": found.tried - 1,
@@ -228,7 +235,7 @@ def trust_region_improve(problem: Problem, region: TrustRegion, from_mu: bool = 
         "train/radius": step.room,
         "train/surrogate_gain": surrogate(found.theta) - before,
     }
-    return Improved(policy, problem.opt, problem.lr_scale, jnp.asarray(common.epochs), tv, report)
+    return Improved(policy, problem.opt, problem.lr_scale, jnp.asarray(common.epochs), tv, dist, report)
 
 
 def least_squares(problem: Regression) -> Ascent:

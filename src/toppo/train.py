@@ -91,13 +91,13 @@ class _Loop:
         algorithm, config, learner = setup.algorithm, setup.config, state.learner
         faults, self.faults = self.faults + self.pool.finish(), []
         clock.lap("collect")
-        segment, explained = self._label(state)
+        segment, value, explained = self._label(state)
         observed, finished = self._observed(state, self.pool.buffers)  # while the labels are computed
         memory, gaps = self._relabel(learner.params, (*state.memory, segment))
         clock.lap("label")
         drawn = algorithm.draw(config, memory, gaps, stream(setup.seed, Purpose.DRAW, k))
         lr = np.float32(algorithm.lr(config, setup.common, state.steps / setup.steps))
-        improved, fit = self._learn(state, drawn, lr)
+        improved, fit = self._learn(state, drawn, value, lr)
         clock.lap("update")
         learner = learner._replace(
             params=learner.params._replace(policy=improved.policy), policy_opt=improved.opt, lr_scale=improved.lr_scale
@@ -107,7 +107,7 @@ class _Loop:
             self.start(state)
             self.order(k + 1, drawn.weights)
         clock.lap("start")
-        kl = [float(self.programs.divergence(improved.policy, batch)) for batch in memory]
+        kl = [self._divergence(improved, drawn, batch) for batch in memory]
         state = state._replace(memory=algorithm.keep(config, memory, kl))
         clock.lap("select")
         fitted = fit.result()
@@ -123,7 +123,9 @@ class _Loop:
         episodes = metrics.episodes_of(finished, state.steps - config.n, setup.common.envs)
         return Iteration(state, logged, episodes, clock.laps, faults)
 
-    def _learn(self, state: State, drawn: Draw, lr: np.float32) -> tuple[Improved, "Future[Ascent | None]"]:
+    def _learn(
+        self, state: State, drawn: Draw, value: Array, lr: np.float32
+    ) -> tuple[Improved, "Future[Ascent | None]"]:
         """The improved policy, there when this returns, and the critic, which may take longer.
 
         The critic takes as many epochs as the policy.  Where only the policy's end tells how many, it starts after it
@@ -132,7 +134,7 @@ class _Loop:
         programs, learner, k = self.programs, state.learner, state.iteration
         algorithm, config, common = self.setup.algorithm, self.setup.config, self.setup.common
         parts = tuple(
-            programs.prepare(learner.params, batch, np.float32(weight), newest=i == 0)
+            programs.prepare(learner.params, batch, np.float32(weight), value if i == 0 else None)
             for i, (batch, weight) in enumerate(zip(drawn.segments, drawn.weights, strict=True))
         )
         sample = programs.join(parts)
@@ -186,8 +188,15 @@ class _Loop:
             state = state._replace(return_moments=_merge_returns(state.return_moments, rewards, common.gamma))
         return state, finished
 
-    def _label(self, state: State) -> tuple[Segment, Array]:
-        """The batch in the workers' buffers as a Segment, labelled by the critic as it is now."""
+    def _divergence(self, improved: Improved, drawn: Draw, batch: Segment) -> float:
+        """Mean KL(mu || pi) on a batch of memory; where ``improve`` tells what it saw of it, without a second look."""
+        places = [i for i, segment in enumerate(drawn.segments) if segment is batch and improved.dist is not None]
+        if not places:
+            return float(self.programs.divergence(improved.policy, batch))
+        return float(self.programs.known_divergence(improved.dist, np.int32(places[0]), batch))
+
+    def _label(self, state: State) -> tuple[Segment, Array, Array]:
+        """The batch in the workers' buffers as a Segment, labelled by the critic as it is now; see ``label``."""
         # A copy: the workers write the next batch into these arrays while this one is still in use.
         copies: Any = [np.array(x, canonicalize_dtype(x.dtype)) for x in self.pool.buffers[:6]]
         if finals := self.pool.finals:

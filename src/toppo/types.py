@@ -56,6 +56,7 @@ class Sample(NamedTuple):
     newest: Array  # 1 for data of pi_k, 0 for older data
     dist_k: Any  # pi_k's distribution at every state
     dist_mu: Any  # mu's
+    value: Any = ()  # the critic's value of every state, if it shares a trunk with the policy
 
 
 class Params(NamedTuple):
@@ -139,6 +140,7 @@ class Improved(NamedTuple):
     lr_scale: Array
     epochs: Array
     tv: Array
+    dist: Any  # the new policy at every state of the sample, if it shares a trunk with the critic
     report: dict[str, Array]
 
 

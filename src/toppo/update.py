@@ -46,17 +46,18 @@ class RawBatch(NamedTuple):
 class Programs(NamedTuple):
     """See the functions of the same names below."""
 
-    label: Callable[..., tuple[Segment, Array]]
+    label: Callable[..., tuple[Segment, Array, Array]]
     relabel: Callable[..., tuple[Segment, Array, Array]]
     prepare: Callable[..., Sample]
     join: Callable[[tuple[Sample, ...]], Sample]
     improve: Callable[..., Improved]
     regress: Callable[..., Ascent]
     divergence: Callable[[Any, Segment], Array]
+    known_divergence: Callable[[Any, Any, Segment], Array]
 
 
 def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net) -> Programs:
-    """The programs of an algorithm; ``join``, ``improve`` and ``regress`` compile once per number of batches."""
+    """The programs of an algorithm; those that see all of a draw compile once per number of batches in it."""
 
     def see(obs: Array, scale: Scale) -> Any:
         """Stored observations as the networks are given them."""
@@ -66,8 +67,8 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         """The same of a batch [T, E, ...], flattened to [B, ...]."""
         return jax.tree.map(flat, see(obs, scale))
 
-    def label(params: Params, raw: RawBatch, scale: Scale, iteration: Array) -> tuple[Segment, Array]:
-        """The Segment of a batch that pi_k has just collected, and the critic's explained variance on it."""
+    def label(params: Params, raw: RawBatch, scale: Scale, iteration: Array) -> tuple[Segment, Array, Array]:
+        """The Segment of a batch that pi_k has just collected, its values [T, E], and their explained variance."""
         dist, value = judge(params, seen(raw.obs, scale))
         logp = net.family.log_prob(dist, flat(raw.action))
         rows = raw.reward.shape
@@ -75,7 +76,7 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         empty = jnp.zeros(rows)
         segment = Segment(*raw, scale, logp, dist, empty, empty, iteration)
         adv, ret = estimate(params, segment, value, jnp.ones(rows), jnp.zeros(rows[1:]))
-        return segment._replace(adv=adv, ret=ret), explained_variance(value, ret)
+        return segment._replace(adv=adv, ret=ret), value, explained_variance(value, ret)
 
     def relabel(params: Params, segment: Segment, scale: Scale, after: Array) -> tuple[Segment, Array, Array]:
         """An older batch labelled anew by pi_k and its critic, with the given normaliser and trace from what follows.
@@ -110,16 +111,17 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         path = (reward, value, next_value, segment.terminated, segment.ended, ratio, common.gamma, common.lam, after)
         return algorithm.label(config, *path)
 
-    def prepare(params: Params, segment: Segment, weight: Array, newest: bool) -> Sample:
-        """One drawn batch, flattened, with pi_k's log-probabilities."""
+    def prepare(params: Params, segment: Segment, weight: Array, value: Array | None) -> Sample:
+        """One drawn batch, flattened, with pi_k's log-probabilities; the newest comes with the values of its label."""
         obs = seen(segment.obs, segment.scale)
         action, logp = flat(segment.action), flat(segment.logp)
-        dist_mu = jax.tree.map(flat, segment.dist)
-        dist_k = dist_mu if newest else in_parts(net.policy, params.policy, obs)
+        dist_mu, newest = jax.tree.map(flat, segment.dist), value is not None
+        dist_k, values = judge(params, obs) if value is None else (dist_mu, flat(value))
         # On its own data pi_k is mu, and the centre exactly 1.
         centre = jnp.ones_like(logp) if newest else jnp.exp(net.family.log_prob(dist_k, action) - logp)
         adv, ret, ones = flat(segment.adv), flat(segment.ret), jnp.ones_like(logp)
-        return Sample(obs, action, logp, centre, weight * ones, adv, ret, ones * newest, dist_k, dist_mu)
+        before = values if net.joint else ()
+        return Sample(obs, action, logp, centre, weight * ones, adv, ret, ones * newest, dist_k, dist_mu, before)
 
     def join(parts: tuple[Sample, ...]) -> Sample:
         """The drawn batches, one after the other."""
@@ -141,15 +143,22 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         dist = in_parts(net.policy, policy, seen(segment.obs, segment.scale))
         return net.family.kl(jax.tree.map(flat, segment.dist), dist).mean()
 
+    def known_divergence(dist: Any, place: Array, segment: Segment) -> Array:
+        """The same, from pi's distributions in a sample of which this is batch number ``place``."""
+        n = segment.reward.size
+        here = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, place * n, n), dist)
+        return net.family.kl(jax.tree.map(flat, segment.dist), here).mean()
+
     options = {} if net.images else UNSHARED_LOOPS
     return Programs(
         jax.jit(label),
         jax.jit(relabel),
-        jax.jit(prepare, static_argnames="newest"),
+        jax.jit(prepare),
         jax.jit(join),
         jax.jit(improve, compiler_options=options),
         jax.jit(regress, compiler_options=options),
         jax.jit(divergence),
+        jax.jit(known_divergence),
     )
 
 

@@ -4,12 +4,23 @@ import jax
 import numpy as np
 import pytest
 
-from tests.algos.small import ALGOS, CASES, every_case, go, learned, on_host, parameters, run, small_setup
+from tests.algos.small import (
+    ALGOS,
+    CASES,
+    every_case,
+    go,
+    learned,
+    on_host,
+    parameters,
+    run,
+    shared_programs,
+    small_setup,
+)
 from tests.probes import Ending, Walk, flip, walk
 from toppo import train as loop
 from toppo.algos import REGISTRY
 from toppo.collect.pool import open_pool
-from toppo.setup import initial_state, plan
+from toppo.setup import initial_state, network, plan
 from toppo.snapshot import state_from_arrays, state_to_arrays
 from toppo.types import Common
 from toppo.update import compile_programs
@@ -86,10 +97,21 @@ def test_each_shape_compiles_once(algo, monkeypatch):
     pool.close()
     sizes = {name: getattr(made[0], name)._cache_size() for name in made[0]._fields}
     relabels, old = int(REGISTRY[algo].relabel(setup.config)), int(SHAPES[algo] > 1)
-    expected = {"label": 1, "relabel": relabels * old, "prepare": 1 + old, "divergence": 1}
+    expected = {"label": 1, "relabel": relabels * old, "prepare": 1 + old, "divergence": 1, "known_divergence": 0}
     assert sizes == expected | dict.fromkeys(("join", "improve", "regress"), SHAPES[algo])
     if algo == "disc":
         assert {t.metrics["memory/included"] for t in turns} == set(map(float, range(64)))
+
+
+def test_with_a_shared_trunk_the_update_tells_the_kl_of_what_it_drew():
+    setup = small_setup("toppo", iterations=4, shared_trunk=True, alpha=99.0)
+    programs = shared_programs(setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces))
+    for turn in go(setup):
+        policy, memory = turn.state.learner.params.policy, turn.state.memory
+        again = [float(programs.divergence(policy, batch)) for batch in memory]
+        np.testing.assert_allclose(turn.metrics["memory/kl"], again, rtol=1e-4)
+        assert min(again) > 0
+    assert programs.known_divergence._cache_size() == 2  # the newest batch, and two
 
 
 def test_disc_refuses_discrete_actions():

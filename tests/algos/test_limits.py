@@ -58,9 +58,9 @@ def test_the_centre_is_exactly_one_on_the_newest_batch(algo):
     state = go(setup)[-1].state
     programs = shared_programs(setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces))
     memory = state.memory
-    sample = programs.prepare(state.learner.params, memory[-1], jnp.float32(1), newest=True)
+    sample = programs.prepare(state.learner.params, memory[-1], jnp.float32(1), jnp.zeros_like(memory[-1].adv))
     assert np.all(np.asarray(sample.centre) == 1.0)
-    older = programs.prepare(state.learner.params, memory[-1], jnp.float32(1), newest=False)
+    older = programs.prepare(state.learner.params, memory[-1], jnp.float32(1), None)
     assert np.any(np.asarray(older.centre) != 1.0)
 
 

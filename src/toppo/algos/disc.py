@@ -94,7 +94,7 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
 
     data, order = sample._replace(dist_k=None), problem.order
     done = adam_epochs(objective, problem.policy, adam, data, order, problem.lr, common, always, common.max_grad_norm)
-    tv, report, _ = measure(problem._replace(sample=sample), done.params)
+    tv, seen, _, report = measure(problem._replace(sample=sample), done.params)
     dist = net.policy(done.params, sample.obs)
     change = jnp.expm1(log_prob(dist, sample.action) - log_prob(sample.dist_mu, sample.action))
     report |= clip_fractions(sample, (jnp.abs(change) > problem.clip_eps).any(-1)) | {
@@ -106,7 +106,7 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
         "train/policy_gradient_loss": -done.objective,
     }
     weight = adapt_penalty(alpha, done.extra, config.j_target)
-    return Improved(done.params, (done.opt, weight), problem.lr_scale, done.epochs, tv, report)
+    return Improved(done.params, (done.opt, weight), problem.lr_scale, done.epochs, tv, seen, report)
 
 
 ALGORITHM = ppo.ALGORITHM._replace(
