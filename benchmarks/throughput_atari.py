@@ -36,15 +36,16 @@ def emulator(env_id: str, steps: int = 500) -> float:
     import numpy as np
 
     from toppo.envs.atari import AtariGames, is_atari
+    from toppo.envs.together import Start
 
     assert is_atari(env_id)
     games, rng = AtariGames(env_id, GAMES), np.random.default_rng(0)
-    games.reset({i: i for i in range(GAMES)})
+    games.reset({i: Start(i) for i in range(GAMES)})
     began = time.perf_counter()
     for t in range(steps):
         moved = games.step(rng.integers(games.spaces.action_size, size=GAMES))
         if moved.over.any():
-            games.reset({int(i): t for i in np.flatnonzero(moved.over)})
+            games.reset({int(i): Start(t) for i in np.flatnonzero(moved.over)})
     return steps * GAMES / (time.perf_counter() - began)
 
 

@@ -7,6 +7,7 @@ from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
 from toppo.collect.worker import Plan
 from toppo.envs.make import is_registered, kind_of
+from toppo.envs.together import Start
 from toppo.envs.world import look, open_player
 from toppo.errors import EnvironmentFault, ToppoError
 from toppo.presets import PAPER_GAMES, defaults
@@ -23,7 +24,7 @@ BREAKOUT = "BreakoutNoFrameskip-v4"
 @pytest.mark.parametrize("env_id", PAPER_GAMES)
 def test_every_game_of_the_paper_starts(env_id):
     games = AtariGames(env_id, 1)
-    rows = games.reset({0: 3})
+    rows = games.reset({0: Start(3)})
     moved = games.step(np.zeros(1, np.int32))
     assert rows.shape == moved.rows.shape == (1, 4 * 84 * 84)
     assert rows.dtype == np.uint8
@@ -52,12 +53,45 @@ def test_sticky_actions_are_those_of_the_id_and_no_frame_is_skipped_twice():
     sticky, obeyed = AtariGames("ALE/Breakout-v5", 1), AtariGames(BREAKOUT, 1)
     assert sticky.spaces == obeyed.spaces
     for games in (sticky, obeyed):
-        games.reset({0: 0})
+        games.reset({0: Start(0)})
         before = games.env.step(np.zeros(1, np.int32))[4]["episode_frame_number"][0]
         assert games.env.step(np.zeros(1, np.int32))[4]["episode_frame_number"][0] - before == 4
     same, other = AtariGames(BREAKOUT, 1), AtariGames("ALE/Breakout-v5", 1)
-    rows = [[g.reset({0: 1})] + [g.step(np.array([a])).rows for a in [2, 3] * 40] for g in (same, other)]
+    rows = [[g.reset({0: Start(1)})] + [g.step(np.array([a])).rows for a in [2, 3] * 40] for g in (same, other)]
     assert any(a.tobytes() != b.tobytes() for a, b in zip(*rows, strict=True))
+
+
+@pytest.mark.parametrize("env_id", PAPER_GAMES)
+def test_a_game_that_follows_another_starts_the_same_whatever_was_played(env_id):
+    def seen(steps):
+        games, found = AtariGames(env_id, 2), []
+        assert games.per_seed > 3
+        games.reset({0: Start(7), 1: Start(8)})
+        for nth in range(1, 3):
+            for t in range(steps):
+                games.step(np.full(2, t % games.spaces.action_size))
+            found.append(games.reset({0: Start(7, nth)})[0])
+        found += [games.step(np.array([t % games.spaces.action_size, 0])).rows[0] for t in range(20)]
+        games.close()
+        return np.stack(found)
+
+    assert np.array_equal(seen(0), seen(30))
+
+
+def test_with_sticky_actions_every_game_has_a_seed_of_its_own():
+    games = AtariGames("ALE/Breakout-v5", 1)
+    assert games.per_seed == 1
+    games.close()
+
+
+def test_games_that_are_asked_for_out_of_order_are_found():
+    games = AtariGames(BREAKOUT, 2)
+    rows = {nth: games.reset({0: Start(5, nth), 1: Start(6)})[0].copy() for nth in (2, 0, 1, 2, 3)}
+    other = AtariGames(BREAKOUT, 1)
+    for nth in range(4):
+        assert np.array_equal(other.reset({0: Start(5, nth)})[0], rows[nth])
+    for each in (games, other):
+        each.close()
 
 
 def test_a_game_starts_with_up_to_29_frames():
@@ -101,14 +135,15 @@ def test_games_are_brought_back_by_replay():
     shape = plan(steps=60)
     pool = open_pool(shape, BREAKOUT, 0, NO_TOLERANCE, by_noise)
     episodes = (no_episode(shape),) * 3
-    for batch in range(3):
+    for batch in range(10):
         pool.start(batch, episodes)
         pool.finish()
         episodes, _ = advance(episodes, pool.buffers, False)
+    assert min(episode.started for episode in episodes) > 2  # none is the first game of its seed
     again = open_pool(shape, BREAKOUT, 0, NO_TOLERANCE, by_noise)
     assert again.restore(episodes) == {}
     for p in (pool, again):
-        p.start(3, episodes)
+        p.start(10, episodes)
         p.finish()
     for a, b in zip(pool.buffers[:7], again.buffers[:7], strict=True):
         assert a.tobytes() == b.tobytes()
@@ -181,7 +216,7 @@ def test_scores_are_normalised_by_random_and_human_play():
 
 def test_every_life_begins_with_fire_so_that_a_policy_that_never_presses_it_loses():
     games = AtariGames(BREAKOUT, 2)
-    games.reset({0: 0, 1: 1})
+    games.reset({0: Start(0), 1: Start(1)})
     lives = np.zeros(2, int)
     for _ in range(1000):
         moved = games.step(np.zeros(2, int))
@@ -190,7 +225,7 @@ def test_every_life_begins_with_fire_so_that_a_policy_that_never_presses_it_lose
             break
     assert moved.over.any()
     assert lives[moved.over] == 5
-    games.reset(dict.fromkeys(range(2), 0))
+    games.reset(dict.fromkeys(range(2), Start(0)))
     assert not games._lost_life.any()
 
 

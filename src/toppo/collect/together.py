@@ -9,7 +9,7 @@ from toppo.collect.faults import Ends, Lost, Notice
 from toppo.collect.worker import Buffers, Plan, batch_noise, mlp_acting
 from toppo.envs.check import random_action
 from toppo.envs.rows import mask_in
-from toppo.envs.together import World
+from toppo.envs.together import Start, World
 from toppo.errors import EnvironmentFault
 from toppo.streams import Purpose, seed_for
 from toppo.types import OpenEpisode
@@ -70,10 +70,10 @@ class WorldWorker:
         lengths, over = [len(e.actions) for e in episodes], np.ones(len(episodes), bool)
         for left in range(max(lengths), 0, -1):
             playing = {i for i, n in enumerate(lengths) if n >= left} - lost.keys()
-            seeds = {int(i): 0 for i in np.flatnonzero(over) if i not in playing}
-            seeds |= {i: self._seed(i, episodes[i].started - 1) for i in playing if lengths[i] == left}
-            if seeds:
-                self.rows = self.world.reset(seeds)
+            starts = {int(i): Start(0) for i in np.flatnonzero(over) if i not in playing}
+            starts |= {i: self._start(i, episodes[i].started - 1) for i in playing if lengths[i] == left}
+            if starts:
+                self.rows = self.world.reset(starts)
             actions = [
                 e.actions[-left] if i in playing else random_action(spaces, mask_in(self.rows[i], spaces), rng)
                 for i, e in enumerate(episodes)
@@ -92,15 +92,16 @@ class WorldWorker:
         self.world.close()
 
     def _reset(self, indices: Iterable[int]) -> None:
-        seeds = {int(i): self._seed(int(i), self.started[i]) for i in indices}
-        if seeds:
-            self.rows = self.world.reset(seeds)
-        for i in seeds:
+        starts = {int(i): self._start(int(i), self.started[i]) for i in indices}
+        if starts:
+            self.rows = self.world.reset(starts)
+        for i in starts:
             self.started[i] += 1
             self.due[i] = False
 
-    def _seed(self, i: int, episode: int) -> int:
-        return seed_for(self.plan.seed, Purpose.EPISODE, i, episode)
+    def _start(self, i: int, episode: int) -> Start:
+        nth = episode % self.world.per_seed
+        return Start(seed_for(self.plan.seed, Purpose.EPISODE, i, episode - nth), nth)
 
     def _name(self, i: int) -> str:
         return f"{self.world.name} (environment {i})"

@@ -12,10 +12,11 @@ import gymnasium as gym
 import numpy as np
 
 from toppo.envs.spaces import describe_spaces
-from toppo.envs.together import Moved
+from toppo.envs.together import Moved, Start
 from toppo.errors import ToppoError, blaming
 
 FRAMES = 4  # per action
+GAMES_PER_SEED = 32
 
 
 def is_atari(source: Any) -> bool:
@@ -48,12 +49,15 @@ class AtariGames:
         from ale_py.vector_env import AtariVectorEnv
 
         settings, self.name, self.count = gym.registry[env_id].kwargs, env_id, count
-        frames = settings["max_num_frames_per_episode"]
+        frames, stickiness = settings["max_num_frames_per_episode"], settings["repeat_action_probability"]
+        # A seed loads the game anew, which takes 20 times as long as a reset.  All that is left to chance then is how
+        # many frames a game begins with, if actions are obeyed: what was played before leaves no trace.
+        self.per_seed = 1 if stickiness else GAMES_PER_SEED
         self.env = AtariVectorEnv(
             settings["game"],
             count,
             frameskip=FRAMES,
-            repeat_action_probability=settings["repeat_action_probability"],
+            repeat_action_probability=stickiness,
             full_action_space=settings["full_action_space"],
             max_num_frames_per_episode=frames,
             life_loss_info=True,
@@ -61,19 +65,29 @@ class AtariGames:
         )
         space = self.env.single_observation_space
         self.spaces = describe_spaces(space, self.env.single_action_space, False, frames // FRAMES)
-        self._started = False
+        self._played: dict[int, Start] = {}
         self._fire = _fire_of(self.env)
         self._lost_life = np.zeros(count, bool)
 
-    def reset(self, seeds: Mapping[int, int]) -> np.ndarray:
-        """New games, each with its seed; the rows of all."""
-        mask = np.array([i in seeds for i in range(self.count)])
-        if not self._started:  # the emulators want to be started all together
-            mask[:] = True
-        given = np.array([seeds.get(int(i), 0) for i in np.flatnonzero(mask)])
+    def reset(self, starts: Mapping[int, Start]) -> np.ndarray:
+        """New games; the rows of all."""
+        follows = {i for i, start in starts.items() if self._played.get(i) == start._replace(nth=start.nth - 1)}
+        afresh = [i for i in starts if i not in follows]
+        if not self._played:  # the emulators want to be started all together
+            afresh = list(range(self.count))
+        self._played |= {**dict.fromkeys(afresh, Start(0)), **starts}
+        due = [1 if i in follows else starts[i].nth if i in starts else 0 for i in range(self.count)]
+        if afresh:
+            rows = self._reset(afresh, np.array([self._played[i].seed for i in sorted(afresh)]))
+        for turn in range(max(due)):
+            rows = self._reset([i for i, resets in enumerate(due) if resets > turn])
+        return rows
+
+    def _reset(self, which: list[int], seeds: np.ndarray | None = None) -> np.ndarray:
+        """Reset some of the games, with seeds in their order; the rows of all."""
+        mask = np.isin(np.arange(self.count), which)
         with blaming(f"{self.name}: reset"):
-            obs, _ = self.env.reset(seed=given, options={"reset_mask": mask} if self._started else None)
-        self._started = True
+            obs, _ = self.env.reset(seed=seeds, options=None if mask.all() else {"reset_mask": mask})
         self._lost_life &= ~mask
         rows: np.ndarray = obs.reshape(self.count, -1)
         return rows

@@ -25,14 +25,22 @@ class Moved(NamedTuple):
     over: np.ndarray  # [E] is a reset due?
 
 
+class Start(NamedTuple):
+    """Where an episode begins: with a reset by a seed, and ``nth`` more resets without one."""
+
+    seed: int
+    nth: int = 0
+
+
 class World(Protocol):
     """Environments in step."""
 
     name: str  # stands in messages
     spaces: Spaces
     count: int
+    per_seed: int  # episodes by one seed; 1 unless a reset leads to the same start whatever was played before it
 
-    def reset(self, seeds: Mapping[int, int]) -> np.ndarray:
+    def reset(self, starts: Mapping[int, Start]) -> np.ndarray:
         """Reset these environments, and leave the others alone; the rows of all of them."""
 
     def step(self, actions: np.ndarray) -> Moved:
@@ -44,6 +52,8 @@ class World(Protocol):
 
 class VectorWorld:
     """Gymnasium's vector environments, in any of their autoreset modes: they are reset here, each with its seed."""
+
+    per_seed = 1
 
     def __init__(self, env: VectorEnv) -> None:
         """Look at the first reset."""
@@ -59,13 +69,13 @@ class VectorWorld:
         self._ends_at_once = env.metadata.get("autoreset_mode") == gym.vector.AutoresetMode.SAME_STEP
         self._last = np.zeros((self.count, self.spaces.row_size), self.spaces.row_dtype)
 
-    def reset(self, seeds: Mapping[int, int]) -> np.ndarray:
+    def reset(self, starts: Mapping[int, Start]) -> np.ndarray:
         """Reset these environments; the rows of all."""
-        mask = np.array([i in seeds for i in range(self.count)])
+        mask = np.array([i in starts for i in range(self.count)])
         with blaming(f"{self.name}: reset"):
             try:
                 obs, info = self.env.reset(
-                    seed=[seeds.get(i) for i in range(self.count)],  # type: ignore[arg-type]
+                    seed=[starts[i].seed if i in starts else None for i in range(self.count)],  # type: ignore[arg-type]
                     options=None if mask.all() else {"reset_mask": mask},
                 )
             except (TypeError, ValueError) as error:
@@ -73,7 +83,7 @@ class VectorWorld:
                     raise
                 raise self._resets_as_a_whole(str(error)) from error
             masks = self._masks(info) if self._masks else None
-            for i in seeds:
+            for i in starts:
                 self._last[i] = self._row(obs, masks, i, "reset")
             if self.notes is not None:
                 self._refuse_other_resets(obs, np.flatnonzero(~mask))
@@ -157,7 +167,7 @@ class Solo:
 
     def reset(self, seed: int) -> None:
         """Start an episode."""
-        self.row = self.world.reset(dict.fromkeys(range(self.world.count), seed))[0]
+        self.row = self.world.reset(dict.fromkeys(range(self.world.count), Start(seed)))[0]
 
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
         """One step; an ending is that of the whole episode."""

@@ -13,7 +13,7 @@ from toppo.envs.environment import Environment, open_environment
 from toppo.envs.make import EnvSource, make
 from toppo.envs.rows import mask_in
 from toppo.envs.spaces import Env, Spaces
-from toppo.envs.together import Solo, VectorWorld, World
+from toppo.envs.together import Solo, Start, VectorWorld, World
 from toppo.errors import ToppoError
 
 
@@ -85,11 +85,11 @@ def examine_world(world: World) -> list[str]:
 def play(world: World) -> list[bytes]:
     """A few random steps after a reset of all environments, the first of them reset alone as well; what was seen."""
     rng, spaces, seen = np.random.default_rng(0), world.spaces, []
-    rows = world.reset({i: 1 + i for i in range(world.count)})
+    rows = world.reset({i: Start(1 + i) for i in range(world.count)})
     for t in range(STEPS):
         moved = world.step(np.stack([probing_action(spaces, mask_in(row, spaces), rng) for row in rows]))
         seen += [moved.rows.tobytes(), moved.reward.tobytes()]
-        again = {int(i): t for i in np.flatnonzero(moved.over)} | ({0: 0} if t == 0 else {})
+        again = {int(i): Start(t) for i in np.flatnonzero(moved.over)} | ({0: Start(0)} if t == 0 else {})
         rows = world.reset(again) if again else moved.rows
     return seen
 
