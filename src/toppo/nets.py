@@ -63,12 +63,12 @@ def mlp_init(key: Array, sizes: Sequence[int], heads: Heads) -> tuple[Layer, ...
     return tuple(layer_init(k, n, out) for k, n, out in zip(keys, sizes, layers, strict=True))
 
 
-def mlp(layers: tuple[Layer, ...], x: Array) -> Array:
+def mlp(layers: tuple[Layer, ...], x: Array, times: Callable[[Array, Array], Array] = jnp.matmul) -> Array:
     """tanh between layers, linear at the end.  [B, in] -> [B, out]"""
     for w, b in layers[:-1]:
-        x = jnp.tanh(x @ w + b)
+        x = jnp.tanh(times(x, w) + b)
     w, b = layers[-1]
-    return x @ w + b
+    return times(x, w) + b
 
 
 def mlp_body(obs_size: int, hidden: Sequence[int]) -> Body:

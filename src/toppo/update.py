@@ -5,6 +5,7 @@ next batch be collected as soon as the policy's has ended.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +31,8 @@ from toppo.types import (
 # Loops over the arrays of small networks are too short to be shared between threads: on a virtual machine, waking
 # the other thread made an update of two layers of 256 take eight times as long, at times.
 UNSHARED_LOOPS = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
+# The library that XLA has for sums and products splits long sums between the cores, and other bytes come out.
+SAME_SUMS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
 
 
 class RawBatch(NamedTuple):
@@ -149,16 +152,18 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         here = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, place * n, n), dist)
         return net.family.kl(jax.tree.map(flat, segment.dist), here).mean()
 
-    options = {} if net.images else UNSHARED_LOOPS
+    with_images = SAME_SUMS if net.images else {}
+    jit = partial(jax.jit, compiler_options=with_images)
+    jit_update = partial(jax.jit, compiler_options=with_images or UNSHARED_LOOPS)
     return Programs(
-        jax.jit(label),
-        jax.jit(relabel),
-        jax.jit(prepare),
-        jax.jit(join),
-        jax.jit(improve, compiler_options=options),
-        jax.jit(regress, compiler_options=options),
-        jax.jit(divergence),
-        jax.jit(known_divergence),
+        jit(label),
+        jit(relabel),
+        jit(prepare),
+        jit(join),
+        jit_update(improve),
+        jit_update(regress),
+        jit(divergence),
+        jit(known_divergence),
     )
 
 

@@ -63,8 +63,8 @@ def vision_body(images: Sequence[tuple[int, ...]], obs_size: int, hidden: Sequen
             planar = pixels.ndim == 4 and channels_first(pixels.shape[1:])
             found.append(tower_apply(tower, stack, pixels if planar else channels_last(pixels), planar))
             first += size
-        found.append(jnp.tanh(mlp(params.vector, seen.vector)) if widths else seen.vector)
-        return mlp(params.meeting, jnp.concatenate(found, axis=-1))
+        found.append(jnp.tanh(mlp(params.vector, seen.vector, times)) if widths else seen.vector)
+        return mlp(params.meeting, jnp.concatenate(found, axis=-1), times)
 
     return Body(init, apply, images=True)
 
@@ -106,7 +106,27 @@ def tower_apply(layers: tuple[Layer, ...], stack: Stack, pixels: Array, planar: 
     x = jax.nn.relu(convolve(pixels, first._replace(w=first.w / 255.0), stride, stack.padding, planar))
     for layer, (_, _, stride) in zip(others, strides, strict=True):
         x = jax.nn.relu(convolve(x, layer, stride, stack.padding))
-    return jax.nn.relu(x.reshape(len(x), -1) @ dense.w + dense.b)
+    return jax.nn.relu(times(x.reshape(len(x), -1), dense.w) + dense.b)
+
+
+@jax.custom_vjp
+def times(x: Array, w: Array) -> Array:
+    """x w, whose derivatives are the same bytes on any number of cores.  [B, in], [in, out] -> [B, out]"""
+    return x @ w
+
+
+def _times_back(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    x, w = kept
+    return slope @ w.T, upright(x) @ slope
+
+
+times.defvjp(lambda x, w: (x @ w, (x, w)), _times_back)
+
+
+def upright(x: Array) -> Array:
+    """[B, n] -> [n, B], as a copy: how a product sums over the rows of its first factor depends on the cores."""
+    copy: Array = jax.lax.optimization_barrier(x.T)
+    return copy
 
 
 def convolve(x: Array, layer: Layer, stride: int, padding: str, planar: bool = False) -> Array:
@@ -160,18 +180,19 @@ def _correlate(x: Array, w: Array) -> tuple[Array, tuple[Array, Array]]:
 
 def _correlate_back(kept: tuple[Array, Array], slope: Array) -> tuple[Array | None, Array]:
     x, w = kept
-    rows = w.reshape(-1, w.shape[-1])
+    rows, depth = w.reshape(-1, w.shape[-1]), w[..., 0].size
 
     def add(of_w: Array, part: tuple[Array, Array]) -> tuple[Array, Array | None]:
         images, slope = part
         patches, back = jax.vjp(lambda images: patches_of(images, w), images)
         # Slopes first: this product is twice as fast as that of patches and slopes.
-        of_w += jnp.tensordot(slope, patches, ((0, 1, 2), (0, 1, 2)))
+        of_w += upright(slope.reshape(-1, slope.shape[-1])) @ patches.reshape(-1, depth)
         return of_w, back(slope @ rows.T)[0] if jnp.issubdtype(x.dtype, jnp.floating) else None
 
     parts = parts_for(x, w)
     of_w, of_x = jax.lax.scan(add, jnp.zeros(rows.T.shape, w.dtype), (cut(x, parts), cut(slope, parts)))
     of_x = None if of_x is None else of_x.reshape(-1, *x.shape[1:])[: len(x)]
+    of_w = jax.lax.optimization_barrier(of_w)  # or the transposition would turn the factors round again
     return of_x, of_w.T.reshape(w.shape)
 
 
