@@ -40,12 +40,15 @@ def emulator(env_id: str, steps: int = 500) -> float:
 
     assert is_atari(env_id)
     games, rng = AtariGames(env_id, GAMES), np.random.default_rng(0)
-    games.reset({i: Start(i) for i in range(GAMES)})
+    playing = {i: Start(i) for i in range(GAMES)}
+    games.reset(playing)
     began = time.perf_counter()
-    for t in range(steps):
+    for _ in range(steps):
         moved = games.step(rng.integers(games.spaces.action_size, size=GAMES))
-        if moved.over.any():
-            games.reset({int(i): Start(t) for i in np.flatnonzero(moved.over)})
+        over = {int(i): playing[int(i)] for i in np.flatnonzero(moved.over)}
+        if over:
+            games.reset(following := {i: start._replace(nth=start.nth + 1) for i, start in over.items()})
+            playing |= following
     return steps * GAMES / (time.perf_counter() - began)
 
 
@@ -89,7 +92,7 @@ def stored_bytes(env_id: str) -> tuple[int, int]:
     numbers = jax.ShapeDtypeStruct((setup.spaces.obs_size,), "float32")
     scale = Scale(numbers, numbers, jax.ShapeDtypeStruct((), "float32"))
     learner, iteration = jax.eval_shape(lambda: initial_learner(setup)), jax.ShapeDtypeStruct((), "int32")
-    segment, _ = jax.eval_shape(programs.label, learner.params, raw, scale, iteration)
+    segment, *_ = jax.eval_shape(programs.label, learner.params, raw, scale, iteration)
     every = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(segment))
     return every // spec.config.n, segment.obs.size // spec.config.n
 
