@@ -1,10 +1,11 @@
 """Environment steps per second, updates included, against peers and against what limits them all, in one run.
 
     python benchmarks/throughput.py [--tasks HalfCheetah-v5 Hopper-v5 Humanoid-v5] [--repeats 3] [--peers sb3 sbx ...]
+                                    [--page throughput]
 
 Workload: batches of 2048 steps, 10 epochs x 32 minibatches, two 64x64 tanh networks, no early stop; observations and
 rewards normalised.  Every row is measured in a process of its own; rows alternate, and medians are shown.  The table
-and the figure go to docs/results/throughput.
+and the figure go to docs/results/PAGE.
 """
 
 import argparse
@@ -208,14 +209,14 @@ def report(task: str, results: dict[str, list[float]]) -> list[str]:
     return lines
 
 
-def write(record: dict) -> None:
+def write(page: str, record: dict) -> None:
     """The record, its tables and its figure."""
     from toppo.report.figures import figure, save
 
     tasks, text = record["tasks"], [f"{record['machine']}, {record['cores']} cores.", ""]
     for task, results in tasks.items():
         text += report(task, results)
-    folder = write_page("throughput", "Throughput", [*text, "![steps per second](throughput.png)"], record)
+    folder = write_page(page, "Throughput", [*text, "![steps per second](throughput.png)"], record)
     sheet, axes = figure(1, len(tasks), width=5.2, height=4.2)
     for axis, (task, results) in zip(axes[0], tasks.items(), strict=True):
         names = list(results)[::-1]
@@ -249,6 +250,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=["HalfCheetah-v5"])
     parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--page", default="throughput")
     a = parser.parse_args()
     table = rows(a.peers)
     for peer in a.peers:
@@ -259,7 +261,7 @@ def main() -> None:
             for name, row in table.items():
                 results[name].append(measure(task, row))
                 print(f"{repeat + 1}/{a.repeats} {task:<16} {name:<42} {results[name][-1]:>9,.0f} steps/s", flush=True)
-        write({"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "tasks": tasks})
+        write(a.page, {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "tasks": tasks})
 
 
 if __name__ == "__main__":

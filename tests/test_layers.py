@@ -24,6 +24,7 @@ BELOW_TRAIN = {
     "collect",
     "streams",
     "errors",
+    "cores",
 }
 BELOW_RUNS = BELOW_TRAIN | {
     "setup",
@@ -43,6 +44,7 @@ TABLE: dict[str, set[str]] = {
     "streams": set(),
     "scores": set(),
     "errors": set(),
+    "cores": set(),
     "device": set(),
     "interrupt": set(),
     "terminal": set(),
@@ -54,7 +56,7 @@ TABLE: dict[str, set[str]] = {
     "optimise": {"types", "maths", "nets"},
     "update": {"types", "maths", "nets", "optimise"},
     "algos": {"types", "maths", "optimise"},
-    "collect": {"types", "envs", "streams", "errors"},
+    "collect": {"types", "envs", "streams", "errors", "cores"},
     "spec": {"types", "algos", "errors"},
     "presets": {"spec", "types", "envs"},
     "evaluate": {"collect", "envs", "errors", "maths", "nets", "setup", "streams", "types"},
@@ -80,6 +82,7 @@ WITHOUT_JAX = (
     "types",
     "streams",
     "errors",
+    "cores",
     "envs",
     "collect",
     "rundir",

@@ -7,7 +7,11 @@ import jax
 
 
 def prepare() -> None:
-    """Keep compiled programs on the disk, so that the second start of the same run is quick."""
+    """Keep compiled programs on the disk, so that the second start of the same run is quick; run them where called.
+
+    On a processor, JAX hands a program to a thread of its own, whose core nobody can choose.
+    """
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "toppo" / "xla"
     try:
         cache.mkdir(parents=True, exist_ok=True)

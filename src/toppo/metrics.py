@@ -69,7 +69,7 @@ def of_rest(state: State, improved: Improved, explained: Array, clip_eps: float,
         **{name: number(value) for name, value in sorted(improved.report.items())},
         "train/explained_variance": number(explained),
         **({"train/clip_range": clip_eps} if clip_eps else {}),
-        "train/learning_rate": number(lr * state.learner.lr_scale),
+        "train/learning_rate": number(lr * np.asarray(state.learner.lr_scale)),
         "train/learning_rate_value": number(lr),
     }
 

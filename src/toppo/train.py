@@ -1,13 +1,13 @@
 """The training loop.  It knows no files and no algorithm by name."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -18,6 +18,7 @@ from toppo.collect.episodes import Finished, advance
 from toppo.collect.faults import Notice
 from toppo.collect.pool import Pool
 from toppo.collect.worker import Buffers
+from toppo.cores import stay_on, staying_on, taken_by, threads_of_xla
 from toppo.envs.rows import numbers_in
 from toppo.errors import LearnerFault
 from toppo.maths.moments import Moments, merge, no_data, shift_and_factor
@@ -27,6 +28,8 @@ from toppo.setup import Setup, network
 from toppo.streams import Purpose, stream
 from toppo.types import Ascent, Draw, Improved, Memory, Params, Scale, Segment, State
 from toppo.update import RawBatch, compile_programs
+
+SHORT = 1_500_000  # multiplications; with 2,400,000 two threads take part
 
 
 class Iteration(NamedTuple):
@@ -46,10 +49,11 @@ def train(setup: Setup, state: State, pool: Pool) -> Iterator[Iteration]:
         state = loop.warm_up(state)
     if state.steps < setup.steps:
         loop.start(state)
-    while state.steps < setup.steps:
-        iteration = loop.iterate(state)
-        state = iteration.state
-        yield iteration
+    with staying_on(loop.cores[:1], threads_of_xla()):
+        while state.steps < setup.steps:
+            iteration = loop.iterate(state)
+            state = iteration.state
+            yield iteration
 
 
 class _Loop:
@@ -61,9 +65,12 @@ class _Loop:
         self.programs = compile_programs(
             setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces)
         )
-        self.critic = ThreadPoolExecutor(1)  # programs that one thread starts follow each other, so it takes two
-        self.workers_take_all = 1 < len(os.sched_getaffinity(0)) <= len(pool.pids())
-        self.order = lru_cache(4)(self._order)  # so that the next one can be made while the workers collect
+        taken = taken_by(len(pool.pids()))
+        self.workers_take_all = bool(taken)
+        # The first for the policy, the last for the critic; none where each of them can use all.
+        self.cores = taken if _has_short_products(setup) else []
+        self.critic = ThreadPoolExecutor(1, initializer=stay_on, initargs=(self.cores[-1:],))
+        self.order = lru_cache(4)(self._order)  # so that the next one can be made before it is needed
 
     def warm_up(self, state: State) -> State:
         """A no-op batch: it moves the statistics and nothing else, and is acted in without them."""
@@ -91,13 +98,14 @@ class _Loop:
         algorithm, config, learner = setup.algorithm, setup.config, state.learner
         faults, self.faults = self.faults + self.pool.finish(), []
         clock.lap("collect")
-        segment, value, explained = self._label(state)
-        observed, finished = self._observed(state, self.pool.buffers)  # while the labels are computed
-        memory, gaps = self._relabel(learner.params, (*state.memory, segment))
-        clock.lap("label")
-        drawn = algorithm.draw(config, memory, gaps, stream(setup.seed, Purpose.DRAW, k))
-        lr = np.float32(algorithm.lr(config, setup.common, state.steps / setup.steps))
-        improved, fit = self._learn(state, drawn, value, lr)
+        with staying_on(self.cores[:1]):
+            segment, value, explained = self._label(state)
+            memory, gaps = self._relabel(learner.params, (*state.memory, segment))
+            clock.lap("label")
+            drawn = algorithm.draw(config, memory, gaps, stream(setup.seed, Purpose.DRAW, k))
+            lr = np.float32(algorithm.lr(config, setup.common, state.steps / setup.steps))
+            improved, fit, books = self._learn(state, drawn, value, lr)
+        observed, finished = books.result()  # before the workers write into the buffers
         clock.lap("update")
         learner = learner._replace(
             params=learner.params._replace(policy=improved.policy), policy_opt=improved.opt, lr_scale=improved.lr_scale
@@ -105,7 +113,6 @@ class _Loop:
         state = observed._replace(learner=learner, iteration=k + 1, steps=state.steps + config.n)
         if state.steps < setup.steps:
             self.start(state)
-            self.order(k + 1, drawn.weights)
         clock.lap("start")
         kl = [self._divergence(improved, drawn, batch) for batch in memory]
         state = state._replace(memory=algorithm.keep(config, memory, kl))
@@ -125,11 +132,12 @@ class _Loop:
 
     def _learn(
         self, state: State, drawn: Draw, value: Array, lr: np.float32
-    ) -> tuple[Improved, "Future[Ascent | None]"]:
-        """The improved policy, there when this returns, and the critic, which may take longer.
+    ) -> tuple[Improved, "Future[Ascent | None]", "Future[tuple[State, list[Finished]]]"]:
+        """The improved policy, there when this returns; the critic and the books, see ``_observed``, may take longer.
 
         The critic takes as many epochs as the policy.  Where only the policy's end tells how many, it starts after it
         if collecting leaves a core for it, and otherwise beside it, an epoch at a time, until the number is known.
+        The books are kept by the critic's thread: a critic with a known number of epochs is done before the policy.
         """
         programs, learner, k = self.programs, state.learner, state.iteration
         algorithm, config, common = self.setup.algorithm, self.setup.config, self.setup.common
@@ -137,7 +145,8 @@ class _Loop:
             programs.prepare(learner.params, batch, np.float32(weight), value if i == 0 else None)
             for i, (batch, weight) in enumerate(zip(drawn.segments, drawn.weights, strict=True))
         )
-        sample = programs.join(parts)
+        sample = parts[0] if len(parts) == 1 else programs.join(parts)
+        jax.block_until_ready(sample)  # otherwise a thread of XLA's waits for it, and runs what follows
         for_critic, weights = (
             (sample, drawn.weights) if algorithm.value_on_old(config) else (parts[0], drawn.weights[:1])
         )
@@ -156,9 +165,16 @@ class _Loop:
             known = taken.done()
             return regress(critic, order, taken.result()) if known else _follow(taken, regress, critic, order)
 
+        def keep_books() -> tuple[State, list[Finished]]:
+            self.order(k + 1, drawn.weights)
+            return self._observed(state, self.pool.buffers)
+
         if not algorithm.stops_early(config):
             taken.set_result(common.epochs)
-        fit = self.critic.submit(fit_critic) if taken.done() or self.workers_take_all else None
+        fit = self.critic.submit(fit_critic) if taken.done() else None
+        books = self.critic.submit(keep_books)
+        if fit is None and self.workers_take_all:
+            fit = self.critic.submit(fit_critic)
         order, clip_eps = self.order(k, drawn.weights), np.float32(drawn.clip_eps)
         policy, opt = learner.params.policy, learner.policy_opt
         try:
@@ -168,7 +184,7 @@ class _Loop:
                 taken.set_result(epochs)
         finally:
             taken.cancel()  # so that a failure leaves nobody waiting
-        return improved, fit or self.critic.submit(fit_critic)
+        return improved, fit or self.critic.submit(fit_critic), books
 
     def _observed(self, state: State, buffers: Buffers, use_cut_episodes: bool = False) -> tuple[State, list[Finished]]:
         """The state with the batch's episodes accounted for and its data in the statistics."""
@@ -225,6 +241,13 @@ class _Loop:
         """The samples of every minibatch of every epoch."""
         setup, rng = self.setup, stream(self.setup.seed, Purpose.SHUFFLE, k)
         return setup.algorithm.order(setup.config, setup.common, weights, rng)
+
+
+def _has_short_products(setup: Setup) -> bool:
+    """Does XLA leave the products of a minibatch to the thread that asks for them?  Longer ones it shares out."""
+    rows: int = setup.config.n // setup.common.minibatches
+    widths = (setup.spaces.obs_size, *setup.common.hidden)
+    return rows * max((n_in * n_out for n_in, n_out in pairwise(widths)), default=0) <= SHORT
 
 
 def _follow(taken: "Future[int]", regress: Callable[..., Ascent], critic: Any, order: np.ndarray) -> Ascent:

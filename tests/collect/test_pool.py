@@ -308,3 +308,11 @@ def test_more_workers_than_environments_are_not_started():
 
 def test_what_another_process_cannot_make_stays_here():
     assert open_pool(plan_for(probes.walk), lambda: probes.Walk(), 2).pids() == []
+
+
+def test_noise_that_was_drawn_ahead_is_used():
+    plan = plan_for(probes.walk, 2, 10)
+    worker = Worker(plan, [0, 1], probes.walk, fill_weights(buffers_in(plan, bytearray(buffers_size(plan)))))
+    worker.noise(0)
+    worker.collect(0)
+    assert worker.noise.cache_info()[:2] == (1, 1)  # hits, misses

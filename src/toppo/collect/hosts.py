@@ -29,6 +29,7 @@ class Task(NamedTuple):
     buffers: Buffers
     tolerance: Tolerance
     acting: Acting | None
+    cores: list[int]  # where it stays; anywhere if empty
 
 
 class Host(Protocol):
@@ -81,7 +82,7 @@ class ProcessHost:
         """Start the process; the first answer comes when it has its environments."""
         self.task, self.child = task, Child(memory)
         hello = {"plan": task.plan._asdict(), "indices": list(task.indices), "on_nan": task.tolerance.on_nan}
-        self.child.send({**hello, **address(task.source)})
+        self.child.send({**hello, "cores": task.cores, **address(task.source)})
         self.close = self.child.close
 
     def ready(self) -> None:

@@ -12,6 +12,7 @@ from toppo.collect.child import can_live_elsewhere
 from toppo.collect.faults import NO_TOLERANCE, Ends, Lost, Notice, Tolerance
 from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
 from toppo.collect.worker import Buffers, Plan, buffers_in, buffers_size
+from toppo.cores import taken_by
 from toppo.envs import EnvSource
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 from toppo.types import OpenEpisode
@@ -36,7 +37,11 @@ class Pool:
         count, self._steps = max(1, workers), plan.steps
         owners = [i * count // plan.envs for i in range(plan.envs)]
         stretches = [[i for i in range(plan.envs) if owners[i] == w] for w in range(count)]
-        self._tasks = [Task(plan, stretch, source, self.buffers, tolerance, acting) for stretch in stretches]
+        homes = [[core] for core in taken_by(workers)] or [[]]
+        self._tasks = [
+            Task(plan, stretch, source, self.buffers, tolerance, acting, homes[w % len(homes)])
+            for w, stretch in enumerate(stretches)
+        ]
         replaceable = not isinstance(source, gym.Env)
         self._restarts = [tolerance.env_restarts if replaceable else 0] * plan.envs
         self._failed: set[Place] = set()
@@ -56,7 +61,7 @@ class Pool:
         self._batch, self._episodes, self._failed = batch, episodes, set()
         self._ends = [{} for _ in self._hosts]
         self.buffers.progress.call[:] = 0
-        for host in self._hosts:
+        for host in reversed(self._hosts):  # the first one last: it may take this thread's core
             host.start(batch, {})
 
     def finish(self) -> list[Notice]:

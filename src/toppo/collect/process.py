@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from toppo.collect.wire import receive, send
 from toppo.collect.worker import Plan, Worker, buffers_in
+from toppo.cores import give_way, stay_on
 from toppo.envs.make import factory
 from toppo.envs.spaces_json import spaces_to_json
 from toppo.envs.world import look
@@ -25,6 +26,8 @@ def serve(commands: int, replies: int, *memory: int) -> None:
         spaces, notes = look(source, lambda call: send(replies, {"ok": True, "call": call}))
         send(replies, {"ok": True, "spaces": spaces_to_json(spaces), "notes": notes})
         return
+    stay_on(hello["cores"])
+    give_way()
     plan = Plan(**hello["plan"])
     buffers = buffers_in(plan, memoryview(mmap.mmap(memory[0], 0)))
     worker = Worker(plan, hello["indices"], source, buffers, hello["on_nan"])
@@ -34,6 +37,7 @@ def serve(commands: int, replies: int, *memory: int) -> None:
         if command["do"] == "collect":
             ends = {(i, episode): t for i, episode, t in command["ends"]}
             send(replies, {"ok": True, "notices": worker.collect(command["batch"], ends)})
+            worker.noise(command["batch"] + 1)
         else:
             episode = OpenEpisode(command["started"], *arrays)
             send(replies, {"ok": True, "lost": worker.restore_one(command["env"], episode)})

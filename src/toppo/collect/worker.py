@@ -1,6 +1,7 @@
 """A worker owns environments and fills its columns of a batch; it never imports JAX."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,6 +140,7 @@ class Worker:
         """Make the environments number ``indices``, which follow each other; ``acting`` replaces the NumPy actor."""
         self.plan, self.indices, self.buffers, self.on_nan = plan, indices, buffers, on_nan
         self.acting = acting or mlp_acting(plan)
+        self.noise = lru_cache(1)(partial(batch_noise, plan, indices))  # so that it can be drawn ahead
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
         self._mine = slice(indices[0], indices[-1] + 1)
         self.rows = live_rows(plan.row_size, plan.row_dtype, len(indices))
@@ -161,7 +163,7 @@ class Worker:
         plan, b, indices, rows, mine = self.plan, self.buffers, self.indices, self.rows, self._mine
         self._ends, self._notices = dict(ends or {}), []
         actor = self.acting(b.shift, b.factor, b.weights, len(indices))
-        noise = batch_noise(plan, indices, batch)
+        noise = self.noise(batch)
         self.finals.clear()
         if plan.reset_each_batch:
             self.due = set(indices)
@@ -182,8 +184,11 @@ class Worker:
                     self._begin(t, i)
                     actions = actor(rows, noise[t])
                     b.obs[t, i], b.action[t, i] = rows[j], actions[j]
-        for i, env in self.envs.items():
-            b.reward[:, i] -= env.costs(b.action[:, i])
+        if self._together:
+            b.reward[:, mine] -= self.envs[indices[0]].costs(b.action[:, mine])  # they are of one kind
+        else:
+            for i, env in self.envs.items():
+                b.reward[:, i] -= env.costs(b.action[:, i])
         self._store_what_followed()
         return self._notices
 

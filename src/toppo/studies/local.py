@@ -1,15 +1,14 @@
 """Runs as processes on this machine.  Nothing listens on a port."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+
+from toppo.cores import available, staying_on
 
 
 class Ended(NamedTuple):
@@ -51,7 +50,7 @@ class LocalEngine:
 
     def __init__(self, jobs: int) -> None:
         """No process yet."""
-        self._places = shares(sorted(os.sched_getaffinity(0)), jobs)
+        self._places = shares(available(), jobs)
         self._running: dict[str, Run] = {}
 
     def free(self) -> bool:
@@ -61,7 +60,7 @@ class LocalEngine:
     def start(self, name: str, order: dict[str, Any], log: Path) -> None:
         """Start a process."""
         cores = self._places.pop()
-        with bound_to(cores):
+        with staying_on(cores):
             self._running[name] = Run(launch(order, log), log, cores)
 
     def ended(self) -> list[Ended]:
@@ -89,17 +88,6 @@ def shares(cores: list[int], jobs: int) -> list[set[int]]:
     """The cores of each of so many runs: as equal as can be, and shared only if there are fewer cores than runs."""
     bounds = [i * len(cores) // jobs for i in range(jobs + 1)]
     return [set(cores[a : max(b, a + 1)]) for a, b in pairwise(bounds)]
-
-
-@contextmanager
-def bound_to(cores: set[int]) -> Iterator[None]:
-    """What this thread starts meanwhile runs on these cores."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def launch(order: dict[str, Any], log: Path) -> subprocess.Popen[bytes]:

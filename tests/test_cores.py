@@ -1,0 +1,75 @@
+"""Who stays on which core."""
+
+import os
+from contextlib import closing
+
+import jax.numpy as jnp
+import pytest
+
+from tests import probes
+from tests.training import setup_for
+from toppo.collect.faults import NO_TOLERANCE
+from toppo.collect.pool import open_pool
+from toppo.cores import available, stay_on, staying_on, taken_by, threads_of_xla
+from toppo.setup import initial_state, plan
+from toppo.train import train
+
+CORES = available()
+two_cores = pytest.mark.skipif(len(CORES) < 2, reason="one core")
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers", "expected"),
+    [({0, 1}, 2, [0, 1]), ({5, 3}, 3, [3, 5]), ({0, 1}, 1, []), ({0}, 1, []), ({0}, 4, []), ({0, 1, 2}, 2, [])],
+)
+def test_all_cores_are_taken_by_as_many_workers(monkeypatch, cores, workers, expected):
+    monkeypatch.setattr("os.sched_getaffinity", lambda thread: cores)
+    assert taken_by(workers) == expected
+
+
+@two_cores
+def test_a_thread_stays_and_is_free_again():
+    with staying_on(CORES[-1:]):
+        assert available() == CORES[-1:]
+    assert available() == CORES
+    with pytest.raises(KeyError), staying_on(CORES[-1:]):
+        raise KeyError
+    assert available() == CORES
+    with staying_on([]):
+        assert available() == CORES
+
+
+def test_a_core_that_is_not_there_is_no_matter():
+    stay_on([99_999])
+    assert available() == CORES
+
+
+def places(pids):
+    return [available(pid) for pid in pids]
+
+
+@two_cores
+@pytest.mark.parametrize("count", [1, len(CORES)])
+def test_workers_that_take_all_cores_have_one_each(count):
+    setup = setup_for(probes.walk, "ppo", 120, 0, envs=count)
+    with closing(open_pool(plan(setup), probes.walk, count, NO_TOLERANCE)) as pool:
+        assert places(pool.pids()) == ([CORES] if count == 1 else [[core] for core in CORES])
+        assert {os.sched_getscheduler(pid) for pid in pool.pids()} == {os.SCHED_BATCH}
+
+
+@two_cores
+@pytest.mark.parametrize(("width", "bound"), [(64, True), (2_048, False)])
+def test_short_products_stay_on_one_core_while_it_trains(width, bound):
+    workers = len(CORES)
+    jnp.ones(2).block_until_ready()  # so that XLA has its threads
+    helpers = threads_of_xla()
+    assert helpers
+    assert places(helpers) == [CORES] * len(helpers)
+    setup = setup_for(probes.walk, "ppo", 180, 0, envs=workers, hidden=(width, width), epochs=1)
+    with closing(open_pool(plan(setup), probes.walk, workers, NO_TOLERANCE)) as pool:
+        iterations = train(setup, initial_state(setup), pool)
+        next(iterations)
+        assert places(helpers) == [CORES[:1] if bound else CORES] * len(helpers)
+        assert available() == CORES  # the thread that asked for the run is nobody's
+        iterations.close()
+    assert places(helpers) == [CORES] * len(helpers)
