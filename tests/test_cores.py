@@ -12,7 +12,7 @@ from toppo.collect.faults import NO_TOLERANCE
 from toppo.collect.pool import open_pool
 from toppo.cores import available, stay_on, staying_on, taken_by, threads_of_xla
 from toppo.setup import initial_state, plan
-from toppo.train import train
+from toppo.train import _Loop, train
 
 CORES = available()
 two_cores = pytest.mark.skipif(len(CORES) < 2, reason="one core")
@@ -59,17 +59,23 @@ def test_workers_that_take_all_cores_have_one_each(count):
 
 @two_cores
 @pytest.mark.parametrize(("width", "bound"), [(64, True), (2_048, False)])
-def test_short_products_stay_on_one_core_while_it_trains(width, bound):
-    workers = len(CORES)
+def test_short_products_stay_on_one_core_while_it_learns(monkeypatch, width, bound):
+    workers, learn, seen = len(CORES), _Loop._learn, []
     jnp.ones(2).block_until_ready()  # so that XLA has its threads
     helpers = threads_of_xla()
     assert helpers
-    assert places(helpers) == [CORES] * len(helpers)
+
+    def watched(self, *arguments):
+        seen.append((available(), *places(helpers), self.critic.submit(available).result()))
+        return learn(self, *arguments)
+
+    monkeypatch.setattr(_Loop, "_learn", watched)
     setup = setup_for(probes.walk, "ppo", 180, 0, envs=workers, hidden=(width, width), epochs=1)
     with closing(open_pool(plan(setup), probes.walk, workers, NO_TOLERANCE)) as pool:
         iterations = train(setup, initial_state(setup), pool)
         next(iterations)
-        assert places(helpers) == [CORES[:1] if bound else CORES] * len(helpers)
-        assert available() == CORES  # the thread that asked for the run is nobody's
+        assert places(helpers) == [CORES] * len(helpers)  # and available to others in between
+        assert available() == CORES
         iterations.close()
-    assert places(helpers) == [CORES] * len(helpers)
+    policy, critic = (CORES[:1], CORES[-1:]) if bound else (CORES, CORES)
+    assert seen == [(policy, *[policy] * len(helpers), critic)]

@@ -36,7 +36,7 @@ class Recorder:
 
     def __init__(self, pool: Pool) -> None:
         self.pool, self.buffers, self.finals, self.batches = pool, pool.buffers, pool.finals, []
-        self.restore, self.close, self.pids = pool.restore, pool.close, pool.pids
+        self.restore, self.close, self.pids, self.draw_noise = pool.restore, pool.close, pool.pids, pool.draw_noise
 
     def start(self, batch: int, episodes: tuple[OpenEpisode, ...]) -> None:
         b = self.buffers

@@ -49,11 +49,10 @@ def train(setup: Setup, state: State, pool: Pool) -> Iterator[Iteration]:
         state = loop.warm_up(state)
     if state.steps < setup.steps:
         loop.start(state)
-    with staying_on(loop.cores[:1], threads_of_xla()):
-        while state.steps < setup.steps:
-            iteration = loop.iterate(state)
-            state = iteration.state
-            yield iteration
+    while state.steps < setup.steps:
+        iteration = loop.iterate(state)
+        state = iteration.state
+        yield iteration
 
 
 class _Loop:
@@ -69,6 +68,7 @@ class _Loop:
         self.workers_take_all = bool(taken)
         # The first for the policy, the last for the critic; none where each of them can use all.
         self.cores = taken if _has_short_products(setup) else []
+        self.helpers = threads_of_xla()
         self.critic = ThreadPoolExecutor(1, initializer=stay_on, initargs=(self.cores[-1:],))
         self.order = lru_cache(4)(self._order)  # so that the next one can be made before it is needed
 
@@ -104,7 +104,8 @@ class _Loop:
             clock.lap("label")
             drawn = algorithm.draw(config, memory, gaps, stream(setup.seed, Purpose.DRAW, k))
             lr = np.float32(algorithm.lr(config, setup.common, state.steps / setup.steps))
-            improved, fit, books = self._learn(state, drawn, value, lr)
+            with staying_on(self.cores[:1], self.helpers):
+                improved, fit, books = self._learn(state, drawn, value, lr)
         observed, finished = books.result()  # before the workers write into the buffers
         clock.lap("update")
         learner = learner._replace(
@@ -167,6 +168,7 @@ class _Loop:
 
         def keep_books() -> tuple[State, list[Finished]]:
             self.order(k + 1, drawn.weights)
+            self.pool.draw_noise(state.batches + 1)
             return self._observed(state, self.pool.buffers)
 
         if not algorithm.stops_early(config):

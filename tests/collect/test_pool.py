@@ -13,7 +13,7 @@ from tests import probes
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.pool import open_pool
 from toppo.collect.preflight import look_apart
-from toppo.collect.worker import Plan, Worker, buffers_in, buffers_size
+from toppo.collect.worker import Plan, Worker, batch_noise, buffers_in, buffers_size
 from toppo.envs import describe, make
 from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
 from toppo.streams import Purpose, seed_for, stream
@@ -72,6 +72,7 @@ def test_any_split_of_the_environments_gives_the_same_bytes(split):
     buffers = fill_weights(buffers_in(plan, bytearray(buffers_size(plan))))
     workers = [Worker(plan, part, probes.walk, buffers) for part in split]
     for batch in range(2):
+        buffers.noise[:] = batch_noise(plan, batch)
         for worker in workers:
             worker.collect(batch)
     together = open_pool(plan, probes.walk, 0)
@@ -310,9 +311,14 @@ def test_what_another_process_cannot_make_stays_here():
     assert open_pool(plan_for(probes.walk), lambda: probes.Walk(), 2).pids() == []
 
 
-def test_noise_that_was_drawn_ahead_is_used():
-    plan = plan_for(probes.walk, 2, 10)
-    worker = Worker(plan, [0, 1], probes.walk, fill_weights(buffers_in(plan, bytearray(buffers_size(plan)))))
-    worker.noise(0)
-    worker.collect(0)
-    assert worker.noise.cache_info()[:2] == (1, 1)  # hits, misses
+def test_noise_that_was_drawn_ahead_is_used(monkeypatch):
+    plan, drawn = plan_for(probes.walk, 2, 10), []
+    monkeypatch.setattr("toppo.collect.pool.batch_noise", lambda plan, batch: drawn.append(batch) or float(batch))
+    pool = open_pool(plan, probes.walk, 0)
+    for batch in (0, 1):
+        pool.draw_noise(batch)
+        pool.start(batch, ())
+        assert np.all(pool.buffers.noise == batch)
+        pool.finish()
+    pool.start(2, ())
+    assert drawn == [0, 1, 2]

@@ -6,7 +6,7 @@ import pytest
 
 from toppo.envs.environment import Environment, step_together
 from toppo.envs.make import quiet_mujoco
-from toppo.envs.mujoco import TASKS, Thin, costs, thin_step
+from toppo.envs.mujoco import RUNNERS, TASKS, costs, thin_step
 from toppo.errors import EnvironmentFault, NotFinite
 from toppo.presets import PAPER_TASKS
 
@@ -81,16 +81,56 @@ def test_together_gives_the_bytes_of_one_by_one(name, settings):
     assert ends >= 6
 
 
-def test_a_fault_in_one_of_them_is_named():
+def test_a_fault_in_one_of_them_is_named(monkeypatch):
     ours, rows = herd("HalfCheetah-v5", 2)
     still = np.zeros((2, 6), np.float32)
-    ours[1]._thin = Thin(lambda action: 1 / 0)
+
+    def fails_in_the_second(model, data, frames):
+        if data is ours[1].env.data:
+            happens(data)
+
+    def divide(data):
+        1 / 0  # noqa: B018
+
+    def spoil(data):
+        data.qvel[2] = np.nan
+
+    happens = divide
+    monkeypatch.setattr("mujoco.mj_step", fails_in_the_second)
+    together = step_together(ours, rows)
     with pytest.raises(EnvironmentFault, match=r"HalfCheetah-v5 1: step 1 .* raised ZeroDivisionError"):
-        step_together(ours, rows)(still)
-    rows[1, 3] = np.nan
-    ours[1]._thin = Thin(lambda action: (0.0, False))
+        together(still)
+    happens = spoil
     with pytest.raises(NotFinite, match=r"HalfCheetah-v5 1: step 2 .* observation that is not finite"):
-        step_together(ours, rows)(still)
+        together(still)
+
+
+def test_a_fault_is_named_where_they_step_one_after_the_other():
+    ours, rows = herd("Reacher-v5", 2)
+    ours[1]._thin = ours[1]._thin._replace(step=lambda action: 1 / 0)
+    with pytest.raises(EnvironmentFault, match=r"Reacher-v5 1: step 1 .* raised ZeroDivisionError"):
+        step_together(ours, rows)(np.zeros((2, 2), np.float32))
+
+
+def test_environments_that_differ_keep_what_is_their_own():
+    """Made by one function, but not alike."""
+    quiet_mujoco()
+    made = [gym.make("Hopper-v5", healthy_reward=r, healthy_z_range=(z, np.inf)) for r, z in ((1, 0.7), (3, 1.24))]
+    rows, lone_rows = np.zeros((2, 2, 11))
+    ours = [Environment(env, "ours", row=row) for env, row in zip(made, rows, strict=True)]
+    together, rng = step_together(ours, rows), np.random.default_rng(0)
+    for env in ours:
+        env.reset(3)
+    actions = rng.normal(size=(9, 2, 3)).astype(np.float32)
+    found = [together(a) for a in actions]
+    single = [Environment(env, "single", row=row) for env, row in zip(made, lone_rows, strict=True)]
+    for i, env in enumerate(single):
+        env.reset(3)
+        for (rewards, ends), a in zip(found, actions, strict=True):
+            reward, terminated, _ = env.take(a[i])
+            assert (float(rewards[i]).hex(), (i, True) in ends) == (float(reward).hex(), terminated)
+    costly = gym.make("Hopper-v5", ctrl_cost_weight=1.0)
+    assert step_together([ours[0], Environment(costly, "costly", row=rows[1])], rows) is None
 
 
 def test_one_alone_and_what_is_not_mujocos_step_one_by_one():
@@ -101,6 +141,7 @@ def test_one_alone_and_what_is_not_mujocos_step_one_by_one():
 
 def test_every_task_of_the_paper_has_a_thin_step_and_nothing_else_does():
     assert len(TASKS) == len(PAPER_TASKS)
+    assert RUNNERS.keys() <= TASKS.keys()
     assert thin_step(gym.make("CartPole-v1").unwrapped, np.zeros(4)) is None
 
     from gymnasium.envs.mujoco.hopper_v5 import HopperEnv

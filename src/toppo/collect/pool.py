@@ -11,7 +11,7 @@ from toppo.collect.act import Acting
 from toppo.collect.child import can_live_elsewhere
 from toppo.collect.faults import NO_TOLERANCE, Ends, Lost, Notice, Tolerance
 from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
-from toppo.collect.worker import Buffers, Plan, buffers_in, buffers_size
+from toppo.collect.worker import Buffers, Plan, batch_noise, buffers_in, buffers_size
 from toppo.cores import taken_by
 from toppo.envs import EnvSource
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
@@ -34,7 +34,7 @@ class Pool:
         self._memory = _shared_memory(size) if workers else None
         block = bytearray(size) if self._memory is None else memoryview(mmap.mmap(self._memory, 0))
         self.buffers: Buffers = buffers_in(plan, block)
-        count, self._steps = max(1, workers), plan.steps
+        self._plan, self._drawn, count = plan, -1, max(1, workers)
         owners = [i * count // plan.envs for i in range(plan.envs)]
         stretches = [[i for i in range(plan.envs) if owners[i] == w] for w in range(count)]
         homes = [[core] for core in taken_by(workers)] or [[]]
@@ -56,8 +56,14 @@ class Pool:
             self.close()
             raise
 
+    def draw_noise(self, batch: int) -> None:
+        """Draw the noise of a batch; ``start`` does so if nobody has found time for it between two batches."""
+        if self._drawn != batch:
+            self.buffers.noise[:], self._drawn = batch_noise(self._plan, batch), batch
+
     def start(self, batch: int, episodes: tuple[OpenEpisode, ...]) -> None:
         """Begin to collect batch number ``batch`` with the weights in the buffers; ``episodes`` are open before it."""
+        self.draw_noise(batch)
         self._batch, self._episodes, self._failed = batch, episodes, set()
         self._ends = [{} for _ in self._hosts]
         self.buffers.progress.call[:] = 0
@@ -142,7 +148,7 @@ class Pool:
         i, progress = last_called(task.indices, task.buffers), task.buffers.progress
         if i is None:
             return task.indices[0], None
-        return i, (i, int(progress.started[i]), int(progress.call[i]) % self._steps)
+        return i, (i, int(progress.started[i]), int(progress.call[i]) % self._plan.steps)
 
     def _open(self, task: Task) -> Host:
         return LocalHost(task) if self._memory is None else ProcessHost(task, self._memory)

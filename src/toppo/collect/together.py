@@ -6,7 +6,7 @@ import numpy as np
 
 from toppo.collect.act import Acting
 from toppo.collect.faults import Ends, Lost, Notice
-from toppo.collect.worker import Buffers, Plan, batch_noise, mlp_acting
+from toppo.collect.worker import Buffers, Plan, mlp_acting
 from toppo.envs.check import random_action
 from toppo.envs.rows import mask_in
 from toppo.envs.together import Start, World
@@ -31,7 +31,6 @@ class WorldWorker:
         """Fill the buffers with batch number ``batch``; no fault is gone round here."""
         plan, b = self.plan, self.buffers
         actor = self.acting(b.shift, b.factor, b.weights, plan.envs)
-        noise = batch_noise(plan, range(plan.envs), batch)
         self.finals.clear()
         if plan.reset_each_batch:
             self.due[:] = True
@@ -39,7 +38,7 @@ class WorldWorker:
         for t in range(plan.steps):
             self._reset(np.flatnonzero(self.due))
             b.obs[t] = self.rows
-            b.action[t] = actor(self.rows, noise[t])
+            b.action[t] = actor(self.rows, b.noise[t])
             moved = self.world.step(b.action[t])
             self.rows, self.due = moved.rows, moved.over
             b.reward[t], b.terminated[t], b.ended[t], b.over[t] = moved[1:]

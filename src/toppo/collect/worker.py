@@ -1,7 +1,6 @@
 """A worker owns environments and fills its columns of a batch; it never imports JAX."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +54,7 @@ class Progress(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """One batch, [T, E, ...], and the weights that collect it; may lie in memory shared between processes.
+    """One batch, [T, E, ...], and what it is collected with; may lie in memory shared between processes.
 
     Images are not stored twice: then ``next_obs`` [E, row] holds only what follows the last step.
     """
@@ -68,6 +67,7 @@ class Buffers(NamedTuple):
     ended: np.ndarray  # for the learner
     over: np.ndarray  # is a reset due?  Where it differs from ``ended``, only a life was lost
     progress: Progress
+    noise: np.ndarray  # of every action, [T, E, A]
     shift: np.ndarray
     factor: np.ndarray
     weights: tuple[np.ndarray, ...]
@@ -86,6 +86,7 @@ def buffer_layout(plan: Plan) -> list[tuple[tuple[int, ...], np.dtype]]:
         (rows, np.bool_),
         ((plan.envs,), np.bool_),
         *([((plan.envs,), np.int64)] * 3),
+        ((*rows, plan.action_size), np.float32),
         ((plan.obs_size,), np.float32),
         ((plan.obs_size,), np.float32),
         *((shape, np.float32) for shape in plan.weight_shapes),
@@ -100,9 +101,10 @@ def buffers_in(plan: Plan, memory: memoryview | bytearray) -> Buffers:
         size = int(np.prod(shape))
         arrays.append(np.frombuffer(memory, dtype, size, offset).reshape(shape))
         offset += _padded(size * dtype.itemsize)
-    obs, next_obs, action, reward, terminated, ended, over, begun, started, call, step, shift, factor, *weights = arrays
-    progress = Progress(begun, started, call, step)
-    return Buffers(obs, next_obs, action, reward, terminated, ended, over, progress, shift, factor, tuple(weights))
+    obs, next_obs, action, reward, terminated, ended, over, *more = arrays
+    begun, started, call, step, noise, shift, factor, *weights = more
+    progress, drawn = Progress(begun, started, call, step), (noise, shift, factor, tuple(weights))
+    return Buffers(obs, next_obs, action, reward, terminated, ended, over, progress, *drawn)
 
 
 def buffers_size(plan: Plan) -> int:
@@ -119,9 +121,9 @@ def mlp_acting(plan: Plan) -> Acting:
     return lambda shift, factor, weights, rows: mlp_actor(shift, factor, weights, rows, plan.choices, plan.masked)
 
 
-def batch_noise(plan: Plan, indices: Sequence[int], batch: int) -> np.ndarray:
+def batch_noise(plan: Plan, batch: int) -> np.ndarray:
     """The noise of every action of a batch, each environment's from its own stream.  [T, E, A]"""
-    streams = [stream(plan.seed, Purpose.ACTION, i, batch) for i in indices]
+    streams = [stream(plan.seed, Purpose.ACTION, i, batch) for i in range(plan.envs)]
     return np.stack([noise_for(s, plan.steps, plan.action_size, bool(plan.choices)) for s in streams], axis=1)
 
 
@@ -140,7 +142,6 @@ class Worker:
         """Make the environments number ``indices``, which follow each other; ``acting`` replaces the NumPy actor."""
         self.plan, self.indices, self.buffers, self.on_nan = plan, indices, buffers, on_nan
         self.acting = acting or mlp_acting(plan)
-        self.noise = lru_cache(1)(partial(batch_noise, plan, indices))  # so that it can be drawn ahead
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
         self._mine = slice(indices[0], indices[-1] + 1)
         self.rows = live_rows(plan.row_size, plan.row_dtype, len(indices))
@@ -163,7 +164,7 @@ class Worker:
         plan, b, indices, rows, mine = self.plan, self.buffers, self.indices, self.rows, self._mine
         self._ends, self._notices = dict(ends or {}), []
         actor = self.acting(b.shift, b.factor, b.weights, len(indices))
-        noise = self.noise(batch)
+        noise = b.noise[:, mine]
         self.finals.clear()
         if plan.reset_each_batch:
             self.due = set(indices)

@@ -9,14 +9,14 @@ import numpy as np
 
 from toppo.envs.actions import action_to_env, mask_reader
 from toppo.envs.make import EnvSource, make, name_of, strip
-from toppo.envs.mujoco import Step, costs, thin_step
+from toppo.envs.mujoco import EnvError, Step, costs, thin_step, thin_steps
 from toppo.envs.rows import LARGEST, held, live_rows, numbers_in, observer
 from toppo.envs.spaces import Env, describe
 from toppo.errors import EnvironmentFault, NotFinite, in_one_line
 
 LARGEST_SQUARE = LARGEST**2
 
-StepTogether = Callable[[np.ndarray], tuple[list[float], list[tuple[int, bool]]]]
+StepTogether = Callable[[np.ndarray], tuple[Sequence[float], list[tuple[int, bool]]]]
 """Actions [E, A] in; all rewards before costs out, and for every episode that ended its environment and whether it
 terminated."""
 
@@ -82,7 +82,11 @@ class Environment:
         # The product with itself is infinite or NaN if any entry is: a tenth of the price of looking at each.
         if not (-LARGEST <= reward <= LARGEST and float(numbers.dot(numbers)) < LARGEST_SQUARE):
             self._refuse(reward, env_action)
-        return reward, terminated, truncated or self.t >= self._limit
+        return reward, terminated, truncated or self.is_late()
+
+    def is_late(self) -> bool:
+        """Has the episode reached its time limit?"""
+        return self.t >= self._limit
 
     def close(self) -> None:
         """Close the environment; one that fails in doing so has nothing left to spoil."""
@@ -125,30 +129,27 @@ def never_truncated(step: Step) -> Callable[[np.ndarray], tuple[float, bool, boo
 def step_together(envs: Sequence[Environment], rows: np.ndarray) -> StepTogether | None:
     """What ``take`` of each does, in one call: all that need not be done one by one is done once.
 
-    None for one alone, and if one of them is not a MuJoCo task of Gymnasium's; ``rows`` [E, row] is where they show
-    what they observe.
+    None for one alone, and if one of them is not a MuJoCo task of Gymnasium's, or actions cost something else in it;
+    ``rows`` [E, row] is where they show what they observe.
     """
-    steps = [env._thin.step for env in envs if env._thin is not None]
-    if len(envs) == 1 or len(steps) < len(envs):
+    thins = [env._thin for env in envs if env._thin is not None]
+    if len(envs) == 1 or len(thins) < len(envs) or len({thin.price for thin in thins}) > 1:
         return None
-    to_env, numbers = envs[0]._to_env, rows.ravel()
+    to_env, numbers, move = envs[0]._to_env, rows.ravel(), thin_steps([env.env for env in envs], thins, rows)
 
-    def step(actions: np.ndarray) -> tuple[list[float], list[tuple[int, bool]]]:
+    def step(actions: np.ndarray) -> tuple[Sequence[float], list[tuple[int, bool]]]:
         # The simulator computes in double precision: one conversion here is cheaper than one per environment.
         actions = to_env(actions).astype(float)
-        rewards, ends = [], []
-        for j, (env, advance, action) in enumerate(zip(envs, steps, actions, strict=True)):
+        for env in envs:
             env.t += 1
-            try:
-                reward, terminated = advance(action)
-            except Exception as error:
-                raise env._raised(error, action=action) from error
-            rewards.append(reward)
-            if terminated or env.t >= env._limit:
-                ends.append((j, terminated))
+        try:
+            rewards, terminated = move(actions)
+        except EnvError as failed:
+            raise envs[failed.place]._raised(failed.error, action=actions[failed.place]) from failed.error
         if not float(numbers.dot(numbers)) < LARGEST_SQUARE:  # their rewards are finite if what they show is
             for env, action, reward in zip(envs, actions, rewards, strict=True):
                 env._refuse(reward, action)
+        ends = [(j, over) for j, (env, over) in enumerate(zip(envs, terminated, strict=True)) if over or env.is_late()]
         return rewards, ends
 
     return step
