@@ -51,10 +51,13 @@ def test_other_versions_are_named():
     ("cpuinfo", "said"),
     [
         ("vendor_id\t: GenuineIntel\nflags\t\t: fpu avx avx2 avx512f\n\nvendor_id\t: Other\n", "GenuineIntel avx512f"),
-        ("vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx avx2_like\n", "AuthenticAMD avx"),
-        ("processor\t: 0\nFeatures\t: fp asimd\n", "asimd"),
+        (
+            "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD\nflags\t\t: avx avx2_like\n",
+            "AuthenticAMD 25/17 avx",
+        ),
+        ("processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n", "0xd0c asimd"),
         ("", ""),
     ],
 )
-def test_a_processor_is_known_by_its_maker_and_its_vectors(cpuinfo, said):
+def test_a_processor_is_known_by_its_maker_its_model_and_its_vectors(cpuinfo, said):
     assert instructions(cpuinfo) == said

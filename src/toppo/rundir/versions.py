@@ -29,14 +29,19 @@ def versions() -> dict[str, str]:
 
 
 def instructions(cpuinfo: str) -> str:
-    """Who made the processor, and its widest vectors: by these, compilers and libraries choose in which order they add.
+    """The processor's maker and model, and its widest vectors.
 
-    ``cpuinfo``: Linux's description of it
+    By these, and by the caches that a model has, compilers and libraries choose in which order they add.  ``cpuinfo``:
+    Linux's description of it
     """
-    maker = re.search(r"^vendor_id\s*: (\w+)", cpuinfo, re.MULTILINE)
-    known = re.search(r"^(?:flags|Features)\s*: (.+)", cpuinfo, re.MULTILINE)
-    widest = [name for name in VECTORS if known and name in known[1].split()][:1]
-    return " ".join([*([maker[1]] if maker else []), *widest])
+
+    def said(name: str) -> list[str]:
+        return re.findall(rf"^{name}\s*: (.+)", cpuinfo, re.MULTILINE)[:1]
+
+    model = "/".join(said("cpu family") + said("model") + said("CPU part"))
+    known = " ".join(said("flags") + said("Features")).split()
+    widest = [name for name in VECTORS if name in known][:1]
+    return " ".join(filter(None, [*said("vendor_id"), model, *widest]))
 
 
 def differences(recorded: Any) -> list[str]:
