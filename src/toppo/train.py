@@ -208,10 +208,12 @@ class _Loop:
 
     def _divergence(self, improved: Improved, drawn: Draw, batch: Segment) -> float:
         """Mean KL(mu || pi) on a batch of memory; where ``improve`` tells what it saw of it, without a second look."""
-        places = [i for i, segment in enumerate(drawn.segments) if segment is batch and improved.dist is not None]
-        if not places:
-            return float(self.programs.divergence(improved.policy, batch))
-        return float(self.programs.known_divergence(improved.dist, np.int32(places[0]), batch))
+        places = [i for i, segment in enumerate(drawn.segments) if segment is batch]
+        if places and len(drawn.segments) == 1:
+            return float(improved.report["train/approx_kl"])  # pi_k has collected it: there, mu is pi_k
+        if places and improved.dist is not None:
+            return float(self.programs.known_divergence(improved.dist, np.int32(places[0]), batch))
+        return float(self.programs.divergence(improved.policy, batch))
 
     def _label(self, state: State) -> tuple[Segment, Array, Array]:
         """The batch in the workers' buffers as a Segment, labelled by the critic as it is now; see ``label``."""
