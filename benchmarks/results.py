@@ -21,7 +21,8 @@ from toppo.report.load import Loaded, load
 from toppo.report.page import About, write_report
 from toppo.report.statistics import LEAST_FOR_INTERVAL
 from toppo.report.tables import FINAL_COLUMNS, PAIR_COLUMNS, Cell, finals, number, pairs, show, summary
-from toppo.studies.paper import FAMILY, MINIGRID
+from toppo.scores import game_of
+from toppo.studies.paper import FAMILY, LONG_GAMES, MINIGRID
 
 LEARNING = RESULTS / "learning"
 # PPO after 1M steps elsewhere: Tianshou (10 seeds, deterministic tests) and OpenAI Baselines, read from their pages.
@@ -300,6 +301,39 @@ def write_discrete(groups: list[Group]) -> None:
     (RESULTS / "discrete" / "README.md").write_text("\n".join(lines).rstrip() + "\n")
 
 
+def write_games(loaded: Loaded, groups: list[Group]) -> None:
+    """Scores of training and of random play, side by side."""
+    if not groups:
+        return
+    save(curves_figure([g for g in groups if g.env in LONG_GAMES]), RESULTS / "games" / "long.png")
+    by_arm = {(g.env, g.arm): g for g in groups}
+    rows = []
+    for env in sorted(loaded.random, key=lambda env: (env not in LONG_GAMES, env)):
+        found = [by_arm.get((env, arm)) for arm in ("toppo", "ppo")]
+        scores = [", ".join(number(value) for value in g.final()) if g else "no game ended" for g in found]
+        rows.append([Cell(text) for text in (game_of(env), *scores, number(loaded.random[env]))])
+    lines = [
+        "# Atari games",
+        "",
+        "    toppo study proof-atari --out runs/proof-atari --curves docs/results/games",
+        "    python benchmarks/results.py",
+        "",
+        "ToPPO and PPO at their defaults for Atari: Breakout and CrazyClimber 250,000 steps (a million frames) and two "
+        "seeds, the other thirteen 20,480 steps and one seed, enough to show that they run, not to compare. Score: mean "
+        "of the whole games that ended in the last tenth of the steps, or, if none did, of the last before, by seed. "
+        "Random: ten games of a random policy. A game of Enduro lasts longer than the 2,560 steps that each of the "
+        "eight environments made. [All curves, human-normalised scores and statistics](report.html).",
+        "",
+        *table(("game", "ToPPO", "PPO", "random"), rows),
+        "![learning curves](long.png)",
+        "",
+        "What to know about the data:",
+        "",
+        *[f"- {sentence}" for sentence in loaded.problems],
+    ]
+    (RESULTS / "games" / "README.md").write_text("\n".join(lines).rstrip() + "\n")
+
+
 def main() -> None:
     """Write everything."""
     loaded = load(LEARNING)
@@ -310,6 +344,7 @@ def main() -> None:
             about = About(title, f"toppo report docs/results/{name}")
             write_report(load(RESULTS / name), RESULTS / name / "report.html", about)
     write_discrete(groups_in("discrete"))
+    write_games(load(RESULTS / "games"), groups_in("games"))
     write_claims(groups + groups_in("humanoid"))
 
 
