@@ -15,6 +15,8 @@ from toppo.types import Net, Params
 LOG_STD_FLOOR = float(np.log(1e-3))
 NEVER = -1e9  # the logit of an action that is not allowed: finite, so that 0 times it is 0
 PART = 2**22  # bytes of images that go through a network at once
+# XLA's libraries share a sum over more numbers, and a product that sums over more rows, between the cores.
+LONG_SUM, LONG_PRODUCT = 2**15, 128
 Heads = Sequence[tuple[int, float]]
 """Outputs of a network, and the gain of their initial weights."""
 
@@ -63,12 +65,40 @@ def mlp_init(key: Array, sizes: Sequence[int], heads: Heads) -> tuple[Layer, ...
     return tuple(layer_init(k, n, out) for k, n, out in zip(keys, sizes, layers, strict=True))
 
 
-def mlp(layers: tuple[Layer, ...], x: Array, times: Callable[[Array, Array], Array] = jnp.matmul) -> Array:
-    """tanh between layers, linear at the end.  [B, in] -> [B, out]"""
+def mlp(layers: tuple[Layer, ...], x: Array, steady: bool = False) -> Array:
+    """tanh between layers, linear at the end; ``steady`` as products over many rows are.  [B, in] -> [B, out]"""
+    product = times if steady or len(x) > LONG_PRODUCT else jnp.matmul
     for w, b in layers[:-1]:
-        x = jnp.tanh(times(x, w) + b)
+        x = jnp.tanh(product(x, w) + b)
     w, b = layers[-1]
-    return times(x, w) + b
+    return product(x, w) + b
+
+
+@jax.custom_vjp
+def times(x: Array, w: Array) -> Array:
+    """x w, whose derivatives are the same bytes on any number of cores.  [B, in], [in, out] -> [B, out]"""
+    return x @ w
+
+
+def _times_back(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    x, w = kept
+    return slope @ w.T, upright(x) @ slope
+
+
+times.defvjp(lambda x, w: (x @ w, (x, w)), _times_back)
+
+
+def upright(x: Array) -> Array:
+    """[B, n] -> [n, B], as a copy: how a product sums over the rows of its first factor depends on the cores."""
+    copy: Array = jax.lax.optimization_barrier(x.T)
+    return copy
+
+
+def has_long_sums(params: Any, rows: int) -> bool:
+    """Would XLA's libraries share sums of a gradient over so many rows between the cores?"""
+    leaves = jax.tree.leaves(params)
+    widest, size = max(x.shape[-1] for x in leaves), sum(x.size for x in leaves)
+    return rows > LONG_PRODUCT or max(rows * widest, size) > LONG_SUM
 
 
 def mlp_body(obs_size: int, hidden: Sequence[int]) -> Body:

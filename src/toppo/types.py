@@ -185,6 +185,7 @@ class Algorithm(NamedTuple):
     lr: Callable[[Any, Common, float], float]  # given the part of the run that is done
     init_opt: Callable[[Any, Common, Any], Any]  # what ``improve`` carries on, before the first update
     improve: Callable[[Any, Problem], Improved]
+    whole_batch: Callable[[Any], bool]  # does ``improve`` take gradients over all samples at once?
     stops_early: Callable[[Any], bool]  # may ``improve`` end before its last epoch?
     value_on_old: Callable[[Any], bool]  # does the critic train on older batches too?
     regress: Callable[[Any, Regression], Ascent]  # an epoch at a time is the same, if ``improve`` may stop early

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from toppo.maths.moments import normalise
-from toppo.nets import in_parts
+from toppo.nets import LONG_SUM, has_long_sums, in_parts
 from toppo.types import (
     Algorithm,
     Ascent,
@@ -57,6 +57,21 @@ class Programs(NamedTuple):
     regress: Callable[..., Ascent]
     divergence: Callable[[Any, Segment], Array]
     known_divergence: Callable[[Any, Any, Segment], Array]
+
+
+class Update(NamedTuple):
+    """A program with gradients: compiled for speed or, where that would depend on the cores, for the same bytes."""
+
+    quick: Callable[..., Any]
+    steady: Callable[..., Any]
+    whole_batch: bool  # is a gradient over all samples, not over a minibatch?
+
+    def __call__(self, params: Any, opt: Any, sample: Sample, order: Any, *more: Any) -> Any:
+        """Run it."""
+        samples = len(sample.ret)
+        rows = samples if self.whole_batch else order.shape[-1]
+        steady = samples > LONG_SUM or has_long_sums(params, rows)
+        return (self.steady if steady else self.quick)(params, opt, sample, order, *more)
 
 
 def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net) -> Programs:
@@ -152,16 +167,20 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         here = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, place * n, n), dist)
         return net.family.kl(jax.tree.map(flat, segment.dist), here).mean()
 
-    with_images = SAME_SUMS if net.images else {}
-    jit = partial(jax.jit, compiler_options=with_images)
-    jit_update = partial(jax.jit, compiler_options=with_images or UNSHARED_LOOPS)
+    jit = partial(jax.jit, compiler_options=SAME_SUMS if net.images or config.n > LONG_SUM else {})
+
+    def update(program: Callable[..., Any], whole_batch: bool) -> Update:
+        loops = {} if net.images else UNSHARED_LOOPS
+        steady = jax.jit(program, compiler_options=SAME_SUMS | loops)
+        return Update(steady if net.images else jax.jit(program, compiler_options=loops), steady, whole_batch)
+
     return Programs(
         jit(label),
         jit(relabel),
         jit(prepare),
         jit(join),
-        jit_update(improve),
-        jit_update(regress),
+        update(improve, algorithm.whole_batch(config)),
+        update(regress, whole_batch=False),
         jit(divergence),
         jit(known_divergence),
     )

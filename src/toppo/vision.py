@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from toppo.nets import Body, Heads, Layer, Seen, how_many, layer_init, mlp, mlp_init
+from toppo.nets import Body, Heads, Layer, Seen, how_many, layer_init, mlp, mlp_init, times, upright
 
 GAIN = sqrt(2.0)
 
@@ -63,8 +63,8 @@ def vision_body(images: Sequence[tuple[int, ...]], obs_size: int, hidden: Sequen
             planar = pixels.ndim == 4 and channels_first(pixels.shape[1:])
             found.append(tower_apply(tower, stack, pixels if planar else channels_last(pixels), planar))
             first += size
-        found.append(jnp.tanh(mlp(params.vector, seen.vector, times)) if widths else seen.vector)
-        return mlp(params.meeting, jnp.concatenate(found, axis=-1), times)
+        found.append(jnp.tanh(mlp(params.vector, seen.vector, steady=True)) if widths else seen.vector)
+        return mlp(params.meeting, jnp.concatenate(found, axis=-1), steady=True)
 
     return Body(init, apply, images=True)
 
@@ -107,26 +107,6 @@ def tower_apply(layers: tuple[Layer, ...], stack: Stack, pixels: Array, planar: 
     for layer, (_, _, stride) in zip(others, strides, strict=True):
         x = jax.nn.relu(convolve(x, layer, stride, stack.padding))
     return jax.nn.relu(times(x.reshape(len(x), -1), dense.w) + dense.b)
-
-
-@jax.custom_vjp
-def times(x: Array, w: Array) -> Array:
-    """x w, whose derivatives are the same bytes on any number of cores.  [B, in], [in, out] -> [B, out]"""
-    return x @ w
-
-
-def _times_back(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    x, w = kept
-    return slope @ w.T, upright(x) @ slope
-
-
-times.defvjp(lambda x, w: (x @ w, (x, w)), _times_back)
-
-
-def upright(x: Array) -> Array:
-    """[B, n] -> [n, B], as a copy: how a product sums over the rows of its first factor depends on the cores."""
-    copy: Array = jax.lax.optimization_barrier(x.T)
-    return copy
 
 
 def convolve(x: Array, layer: Layer, stride: int, padding: str, planar: bool = False) -> Array:

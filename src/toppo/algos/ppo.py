@@ -60,6 +60,7 @@ ALGORITHM = Algorithm(
     lr=annealed,
     init_opt=adam_moments,
     improve=improve,
+    whole_batch=lambda config: False,
     stops_early=lambda config: config.early_stop,
     value_on_old=lambda config: True,
     regress=regress,

@@ -84,6 +84,7 @@ ALGORITHM = ppo.ALGORITHM._replace(
     relabel=lambda config: config.recompute_adv,
     draw=draw,
     improve=improve,
+    whole_batch=lambda config: config.improve != "adam",
     stops_early=lambda config: config.early_stop and config.improve == "adam",
     value_on_old=lambda config: config.critic_on_old,
     keep=keep,

@@ -56,5 +56,6 @@ ALGORITHM = ppo.ALGORITHM._replace(
     draw=draw,
     init_opt=nothing,
     improve=improve,
+    whole_batch=lambda config: True,
     stops_early=lambda config: False,
 )
