@@ -320,9 +320,9 @@ def write_games(loaded: Loaded, groups: list[Group]) -> None:
         "",
         "ToPPO and PPO at their defaults for Atari: Breakout and CrazyClimber 250,000 steps (a million frames) and two "
         "seeds, the other thirteen 20,480 steps and one seed, enough to show that they run, not to compare. Score: "
-        "mean of the whole games that ended in the last tenth of the steps, or, if none did, of the last before, by seed. "
-        "Random: ten games of a random policy. A game of Enduro lasts longer than the 2,560 steps that each of the "
-        "eight environments made. [All curves, human-normalised scores and statistics](report.html).",
+        "mean of the whole games that ended in the last tenth of the steps or, if none did, of the last before, by "
+        "seed. Random: ten games of a random policy. A game of Enduro lasts longer than the 2,560 steps that each of "
+        "the eight environments made. [All curves, human-normalised scores and statistics](report.html).",
         "",
         *table(("game", "ToPPO", "PPO", "random"), rows),
         "![learning curves](long.png)",
