@@ -119,6 +119,16 @@ class Hidden(Probe):
         return np.full(1, noise, np.float32), 1.0, False, self.t >= 23
 
 
+class Windfall(Probe):
+    """Shows what a seed governs; what it gives for it, none does."""
+
+    def begin(self) -> np.ndarray:
+        return self.np_random.uniform(-1, 1, 1).astype(np.float32)
+
+    def act(self, action: Any) -> tuple[np.ndarray, float, bool, bool]:
+        return self.begin(), int.from_bytes(os.urandom(4), "little") / 2**32, False, self.t >= 23
+
+
 class Faulty(Probe):
     """Gives one bad value at one step of its first episode."""
 

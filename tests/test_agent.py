@@ -122,6 +122,16 @@ def test_predict_refuses_other_shapes(trained):
         trained.predict(np.zeros((2, 9)))
 
 
+def test_predict_refuses_an_observation_without_its_entries_and_too_few_masks():
+    agent = small(worlds.dictionary)
+    for given in ({}, np.zeros(3)):
+        with pytest.raises(ValueError, match=r"observation is .*, but must have the entries '"):
+            agent.predict(given)
+    masked = small(worlds.masked)
+    with pytest.raises(ValueError, match="action_masks cannot be used: there are 1 for 3 observations"):
+        masked.predict(np.zeros((3, masked.spaces.obs_size)), action_masks=[[1] * masked.spaces.action_size])
+
+
 def test_predict_takes_a_mask_as_environments_give_it():
     agent = small(worlds.masked_dials)  # dials 1, 2, 3 and 0, 1
     obs, only = np.zeros(2, np.float32), ([0, 1, 0], [0, 1])
@@ -359,3 +369,42 @@ def test_a_continuation_that_is_not_exact_is_said():
     agent = small(probes.Hidden, reset_each_batch=False).learn(64, workers=0)
     with pytest.warns(UserWarning, match=r"where it was \(Hidden \(environment 0\): its replay of"):
         agent.learn(64, workers=0)
+
+
+class Two(probes.Flip):
+    action_space = gym.spaces.Discrete(2, start=3)
+
+
+class FourValues(probes.Flip):
+    def step(self, action):
+        return super().step(action)[:4]
+
+
+@pytest.mark.parametrize(
+    ("env", "sentence"),
+    [
+        (probes.walk, "walk has other spaces than the policy was trained in: its observations are"),
+        (
+            Two,
+            "Two has other spaces than the policy was trained in: its actions are choices 3 to 4, not choices 3 to 5",
+        ),
+        (FourValues, r"FourValues: step\(\) returned a tuple of 4"),
+    ],
+)
+def test_a_loaded_agent_looks_at_the_environment_it_is_given(tmp_path, env, sentence):
+    small(probes.flip).save(tmp_path / "agent")
+    agent = toppo.load(tmp_path / "agent", env=env)
+    with pytest.raises(ToppoError, match=sentence):
+        agent.learn(64, workers=0)
+    assert toppo.load(tmp_path / "agent", env=probes.flip).learn(64, workers=0).num_timesteps == 64
+
+
+@pytest.mark.parametrize("mode", gym.vector.AutoresetMode)
+def test_the_first_of_several_environments_is_played_in_and_the_others_follow_their_rules(mode):
+    """The others end before the first does, and forbid what it allows."""
+    lengths = (9, 4, 5)
+    vector = gym.vector.SyncVectorEnv(
+        [lambda n=n: gym.wrappers.TimeLimit(worlds.Forbidden(), n) for n in lengths], autoreset_mode=mode
+    )
+    agent = small(vector, n=63)
+    assert len(agent.evaluate(4)) == 4

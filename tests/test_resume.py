@@ -14,6 +14,7 @@ import pytest
 from tests import commands, probes
 from toppo import runs
 from toppo.cli import main
+from toppo.errors import ToppoError
 from toppo.presets import spec_for
 from toppo.rundir.checkpoint import newest_checkpoint
 from toppo.rundir.log import read_lines
@@ -223,19 +224,21 @@ class Enough(Exception):  # noqa: N818 - as if the process had ended
     pass
 
 
+TINY = {"n": 32, "minibatches": 4, "epochs": 1, "hidden": (8,), "noop_steps": 0}
+
+
+def until(steps):
+    def observe(progress):
+        if progress.iteration.state.steps > steps:
+            raise Enough
+
+    return observe
+
+
 def test_a_run_with_hidden_randomness_is_continued_and_marked(tmp_path, capsys):
     """Episodes of 23 steps in batches of 32: a checkpoint always falls into an episode."""
-    settings = {"n": 32, "minibatches": 4, "epochs": 1, "hidden": (8,), "noop_steps": 0}
-    spec = spec_for("hidden", "ppo", 320, 0, **settings)
+    spec = spec_for("hidden", "ppo", 320, 0, **TINY)
     options = Options(workers=0, checkpoint_every=32, tensorboard=False)
-
-    def until(steps):
-        def observe(progress):
-            if progress.iteration.state.steps > steps:
-                raise Enough
-
-        return observe
-
     with pytest.raises(Enough):
         runs.start(spec, probes.hidden, tmp_path / "run", options, until(96))
     with pytest.raises(Enough):
@@ -252,3 +255,25 @@ def test_a_run_with_hidden_randomness_is_continued_and_marked(tmp_path, capsys):
     episodes = list(read_lines(tmp_path / "run" / "episodes.jsonl"))
     assert len(episodes) > 5
     assert {(e["length"], e["return"]) for e in episodes} == {(23, 23.0)}
+
+
+def test_a_run_is_not_resumed_in_another_environment(tmp_path):
+    spec = spec_for("flip", "ppo", 64, 0, **TINY)
+    options = Options(workers=0, tensorboard=False)
+    runs.start(spec, probes.flip, tmp_path / "run", options, lambda progress: None)
+    with pytest.raises(ToppoError, match=r"^walk has other spaces than the policy was trained in: "):
+        runs.resume(tmp_path / "run", probes.walk, options, lambda progress: None)
+
+
+def test_a_run_whose_rewards_do_not_repeat_is_marked_when_it_is_resumed(tmp_path, capsys):
+    """Episodes of 23 steps in batches of 46: no episode is open at a checkpoint, so that nothing is replayed."""
+    spec = spec_for("windfall", "ppo", 184, 0, **TINY | {"n": 46})
+    options = Options(workers=0, checkpoint_every=46, tensorboard=False)
+
+    with pytest.raises(Enough):
+        runs.start(spec, probes.Windfall, tmp_path / "run", options, until(46))
+    assert json.loads((tmp_path / "run" / "status.json").read_text())["exact"]
+    capsys.readouterr()
+    runs.resume(tmp_path / "run", probes.Windfall, options, until(10**6))
+    assert "warning: the environment does not repeat itself: resumed, not bit-exact" in capsys.readouterr().out
+    assert not json.loads((tmp_path / "run" / "status.json").read_text())["exact"]

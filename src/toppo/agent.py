@@ -20,6 +20,7 @@ from toppo.envs import EnvSource, Spaces, open_player
 from toppo.envs.actions import action_to_env
 from toppo.envs.make import name_of
 from toppo.envs.rows import rows_of
+from toppo.envs.spaces import refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import ToppoError
 from toppo.evaluate import play, policy_of
@@ -43,6 +44,7 @@ class Agent:
         """Use the class methods, or one of the named algorithms such as ``toppo.ToPPO``."""
         self.spec, self.source, self.setup, self.state = spec, source, setup, state
         self._learning = False
+        self._looked_at: EnvSource | None = None
         self._rng = stream(spec.seed, Purpose.EVALUATION, 0, 2)
         self._actors: tuple[State, dict[int, Actor]] = (state, {})
 
@@ -72,6 +74,7 @@ class Agent:
         if self.source is None:
             raise ToppoError("this agent has no environment to learn in: load it with env=...")
         prepare()
+        self._look()
         setup = self.setup._replace(steps=self.state.steps + total_timesteps)
         workers = default_workers(self.spec) if workers is None else workers
         bears = tolerance(on_nan, env_timeout, env_restarts)
@@ -93,6 +96,13 @@ class Agent:
             self._learning = False
             pool.close()
         return self
+
+    def _look(self) -> None:
+        """Refuse an environment that does not keep its word, or is another one than the agent knows; once."""
+        if self._looked_at is not self.source and self.source is not None:
+            spaces = runs.setup_for(self.spec, self.source).spaces
+            refuse_other_spaces(name_of(self.source), spaces, self.spaces)
+            self._looked_at = self.source
 
     def predict(
         self,
@@ -155,7 +165,9 @@ def create(algo: str, env: EnvSource, seed: int = 0, **settings: Any) -> Agent:
         settings = {"envs": env.num_envs, **settings}
     spec = spec_for(name_of(env), algo, 1, seed, **settings)
     setup = runs.setup_for(spec, env)
-    return Agent(spec, env, setup, initial_state(setup))
+    agent = Agent(spec, env, setup, initial_state(setup))
+    agent._looked_at = env
+    return agent
 
 
 def load(path: str | Path, env: EnvSource | None = None) -> Agent:

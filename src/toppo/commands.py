@@ -285,9 +285,10 @@ def _watch(spec: Spec, root: Path, go: Any) -> None:
         console.print(f"stopped by {stop}; saved.  Next: toppo resume {root}{named}", highlight=False, soft_wrap=True)
         raise SystemExit(stop.code) from None
     seconds = time.monotonic() - began
-    reached = f"{sum(screen.recent) / len(screen.recent):,.1f}" if screen.recent else "no episode ended"
+    count, total = len(screen.recent), sum(screen.recent)
+    reached = f"Return of the last {count} episodes: {total / count:,.1f}" if count else "No episode ended in that time"
     console.print(
-        f"{escape(title)}: finished in {seconds:.0f} s.  Return of the last {len(screen.recent)} episodes: {reached}\n"
+        f"{escape(title)}: finished in {seconds:.0f} s.  {reached}\n"
         f"  run        {root}{os.sep}\n"
         f"  next       toppo evaluate {root}{named} --video {root}{os.sep}film.mp4\n"
         f"             toppo plot {root} --out {root}{os.sep}curve.png",

@@ -8,6 +8,9 @@ from typing import Any
 USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO_ERROR = 64, 65, 66, 73, 74
 
 
+RAISED = (Exception, SystemExit)  # by an environment: one that wants to leave must not take the run with it
+
+
 class ToppoError(Exception):
     """A sentence that names the value, the rule and the way out."""
 
@@ -44,15 +47,23 @@ def refuse_below(least: int, name: str, value: int) -> None:
         raise ToppoError(f"{name} is {value}, but must be at least {least}")
 
 
+def said_by(error: BaseException) -> str:
+    """What an exception of code that is not ours says, if it can."""
+    try:
+        return str(error).strip()
+    except Exception:
+        return "what it says cannot be read"
+
+
 def first_line(error: Exception) -> str:
     """What an exception says first, or its kind if it says nothing."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return (said_by(error).splitlines() or [type(error).__name__])[0]
 
 
-def in_one_line(error: Exception) -> str:
+def in_one_line(error: BaseException) -> str:
     """An exception of code that is not ours, with the place it came from."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{' '.join(f'{type(error).__name__}: {error}'.split())} ({last.filename}, line {last.lineno})"
+    return f"{' '.join(f'{type(error).__name__}: {said_by(error)}'.split())} ({last.filename}, line {last.lineno})"
 
 
 @contextmanager
@@ -62,6 +73,6 @@ def blaming(where: str) -> Iterator[None]:
         yield
     except ToppoError:
         raise
-    except Exception as error:
+    except RAISED as error:
         details = {"traceback": traceback.format_exception(error)}
         raise EnvironmentFault(f"{where} raised {in_one_line(error)}", details) from error

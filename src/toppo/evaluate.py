@@ -8,7 +8,7 @@ import numpy as np
 from toppo.collect.act import Actor, noise_for
 from toppo.collect.worker import mlp_acting
 from toppo.envs import Player, Spaces
-from toppo.errors import BAD_DATA, ToppoError
+from toppo.envs.spaces import refuse_other_spaces
 from toppo.maths.moments import shift_and_factor
 from toppo.nets import acting_weights
 from toppo.setup import Setup, acting, plan
@@ -51,11 +51,7 @@ def play(
     after_step: Callable[[int], None] = lambda episode: None,
 ) -> list[Played]:
     """Play so many episodes, each for at most ``max_steps``; ``after_step`` is called with the episode's number."""
-    theirs, ours = (spaces._replace(episode_limit=None) for spaces in (env.spaces, policy.spaces))
-    if theirs != ours:
-        pairs = zip(Spaces._fields, theirs, ours, strict=True)
-        differences = ", ".join(f"{name} {a}, not {b}" for name, a, b in pairs if a != b)
-        raise ToppoError(f"{env.name} has other spaces than the policy was trained in: {differences}", BAD_DATA)
+    refuse_other_spaces(env.name, env.spaces, policy.spaces)
     actor = policy.actor(1)
     results = []
     for episode in range(episodes):

@@ -1,9 +1,8 @@
 """One run: joins the training loop and the run directory.  Start, resume, load, evaluate."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,14 +13,16 @@ from toppo.collect.pool import open_pool
 from toppo.collect.preflight import look_apart
 from toppo.device import prepare
 from toppo.envs import EnvSource, open_player
-from toppo.envs.make import is_registered
-from toppo.envs.spaces_json import spaces_to_json
+from toppo.envs.check import NOT_REPEATED
+from toppo.envs.make import is_registered, name_of
+from toppo.envs.spaces import refuse_other_spaces
+from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.envs.world import look
 from toppo.errors import CANNOT_CREATE, IO_ERROR, NO_INPUT, Fault, ToppoError
 from toppo.evaluate import play, policy_of
 from toppo.interrupt import Interrupted, StopRequest, stop_request
 from toppo.records import Records
-from toppo.rundir.checkpoint import Checkpoint, CheckpointError, add_checkpoint, newest_checkpoint
+from toppo.rundir.checkpoint import Checkpoint, CheckpointError, Declared, add_checkpoint, newest_checkpoint
 from toppo.rundir.files import refuse_strange_entries
 from toppo.rundir.layout import Layout, read_json, write_json
 from toppo.rundir.lock import exclusive
@@ -65,6 +66,10 @@ Observer = Callable[[Progress], None]
 
 def setup_for(spec: Spec, source: EnvSource, options: Options = IN_THIS_PROCESS) -> Setup:
     """The fixed parts of a run, after looking at its environment where it is going to live."""
+    return _setup_and_notes(spec, source, options)[0]
+
+
+def _setup_and_notes(spec: Spec, source: EnvSource, options: Options) -> tuple[Setup, list[str]]:
     apart = options.workers and can_live_elsewhere(source)
     spaces, notes = look_apart(source, options.tolerance.env_timeout) if apart else look(source)
     for note in notes:
@@ -80,7 +85,7 @@ def setup_for(spec: Spec, source: EnvSource, options: Options = IN_THIS_PROCESS)
         check(setup)
     except ValueError as error:
         raise ToppoError(f"{spec.env}: {error}") from error
-    return setup
+    return setup, notes
 
 
 def start(spec: Spec, source: EnvSource, root: Path, options: Options, observe: Observer) -> State:
@@ -116,17 +121,25 @@ def resume(
             "numbers: install those, or continue all the same with --allow-drift"
         )
     source = source if source is not None else source_of(spec)
-    setup = setup_for(spec, source, options)
+    setup, notes = _setup_and_notes(spec, source, options)
+
+    def fits(facts: dict[str, Any], arrays: Mapping[str, Declared]) -> None:
+        check_facts(setup._replace(spaces=spaces_from_json(facts.get("spaces"))), facts, arrays)
+
     with exclusive(layout.lock):
         try:
-            checkpoint, damaged = newest_checkpoint(layout.checkpoints, partial(check_facts, setup))
+            checkpoint, damaged = newest_checkpoint(layout.checkpoints, fits)
+            refuse_other_spaces(name_of(source), setup.spaces, spaces_from_json(checkpoint.facts["spaces"]))
         except CheckpointError as error:
             if error.code != NO_INPUT:
                 raise
             checkpoint, damaged = None, []
         for sentence in damaged:
             print(f"warning: {sentence}; the checkpoint before it is used", flush=True)
-        return _train(spec, setup, source, layout, checkpoint, options, observe)
+        repeats = checkpoint is None or NOT_REPEATED not in notes
+        if not repeats:
+            print("warning: the environment does not repeat itself: resumed, not bit-exact", flush=True)
+        return _train(spec, setup, source, layout, checkpoint, options, observe, repeats)
 
 
 @contextmanager
@@ -160,6 +173,7 @@ def _train(
     checkpoint: Checkpoint | None,
     options: Options,
     observe: Observer,
+    repeats: bool = True,
 ) -> State:
     prepare()
     if checkpoint is None:
@@ -167,7 +181,7 @@ def _train(
     else:
         facts = checkpoint.facts
         state = state_from_arrays(setup, checkpoint.arrays, facts.get("state", {}))
-        offsets, exact = _offsets(facts.get("offsets")), facts.get("exact") is True
+        offsets, exact = _offsets(facts.get("offsets")), repeats and facts.get("exact") is True
     with (
         closing(open_pool(plan(setup), source, options.workers, options.tolerance, acting(setup))) as pool,
         closing(_open_records(layout, offsets, state.steps, options)) as records,

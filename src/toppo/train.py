@@ -155,7 +155,7 @@ class _Loop:
         taken: Future[int] = Future()
 
         def regress(critic: Any, order: np.ndarray, epochs: int) -> Ascent:
-            fitted = programs.regress(*critic[:2], for_critic, order, lr, np.int32(epochs))
+            fitted: Ascent = programs.regress(*critic[:2], for_critic, order, lr, np.int32(epochs))
             fitted.epochs.block_until_ready()
             return fitted
 

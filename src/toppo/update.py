@@ -46,19 +46,6 @@ class RawBatch(NamedTuple):
     ended: Array
 
 
-class Programs(NamedTuple):
-    """See the functions of the same names below."""
-
-    label: Callable[..., tuple[Segment, Array, Array]]
-    relabel: Callable[..., tuple[Segment, Array, Array]]
-    prepare: Callable[..., Sample]
-    join: Callable[[tuple[Sample, ...]], Sample]
-    improve: Callable[..., Improved]
-    regress: Callable[..., Ascent]
-    divergence: Callable[[Any, Segment], Array]
-    known_divergence: Callable[[Any, Any, Segment], Array]
-
-
 class Update(NamedTuple):
     """A program with gradients: compiled for speed or, where that would depend on the cores, for the same bytes."""
 
@@ -72,6 +59,19 @@ class Update(NamedTuple):
         rows = samples if self.whole_batch else order.shape[-1]
         steady = samples > LONG_SUM or has_long_sums(params, rows)
         return (self.steady if steady else self.quick)(params, opt, sample, order, *more)
+
+
+class Programs(NamedTuple):
+    """See the functions of the same names below."""
+
+    label: Callable[..., tuple[Segment, Array, Array]]
+    relabel: Callable[..., tuple[Segment, Array, Array]]
+    prepare: Callable[..., Sample]
+    join: Callable[[tuple[Sample, ...]], Sample]
+    improve: Update
+    regress: Update
+    divergence: Callable[[Any, Segment], Array]
+    known_divergence: Callable[[Any, Any, Segment], Array]
 
 
 def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net) -> Programs:

@@ -11,7 +11,7 @@ from toppo.envs import Environment, Player
 from toppo.envs.atari import FRAMES, AtariGames, is_atari
 from toppo.envs.make import make
 from toppo.envs.together import Solo
-from toppo.errors import IO_ERROR, ToppoError
+from toppo.errors import IO_ERROR, EnvironmentFault, ToppoError
 from toppo.evaluate import Policy, play
 
 RENDERER_HINT = "install a renderer (Debian: apt-get install libegl1 libgl1, or libosmesa6)"
@@ -38,7 +38,13 @@ def record(policy: Policy, env_id: str, path: Path, seed: int, seconds: int = 8)
     def frame() -> np.ndarray:
         try:
             picture = np.asarray(draw())
+            if picture.ndim != 3:
+                raise VideoError(f"{env_id} cannot be filmed: its render() gives no picture [height, width, 3]")
             height, width = (2 * (size // 2) for size in picture.shape[:2])
+        except VideoError:
+            raise
+        except NotImplementedError as error:
+            raise VideoError(f"{env_id} cannot be filmed: it defines no render()") from error
         except Exception as error:  # drawing fails in as many ways as there are drivers
             raise VideoError(f"{env_id} cannot be drawn here ({type(error).__name__}): {RENDERER_HINT}") from error
         return np.ascontiguousarray(picture[:height, :width])
@@ -75,7 +81,10 @@ def screen_of(env_id: str) -> tuple[Player, Callable[[], Any], int]:
     if is_atari(env_id):
         player = Solo(AtariGames(env_id, 1))
         return player, lambda: enlarged(player.row[-84 * 84 :].reshape(84, 84)), 60 // FRAMES
-    world = Environment(make(env_id, render_mode="rgb_array"), env_id)
+    try:
+        world = Environment(make(env_id, render_mode="rgb_array"), env_id)
+    except EnvironmentFault as error:
+        raise VideoError(f"{env_id} cannot be filmed: with render_mode='rgb_array', {error}") from error
     env = world.env  # without the wrapper that forbids drawing before its own reset
     return world, env.render, int(env.metadata.get("render_fps", 30))
 

@@ -178,16 +178,20 @@ def test_a_restored_pool_continues_with_the_same_bytes(source, reset_each_batch,
         again.close()
 
 
-def test_hidden_randomness_is_noticed_and_a_new_episode_begins():
-    plan = plan_for(probes.hidden, 2, 10)
-    pool = open_pool(plan, probes.hidden, 0)
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [(probes.hidden, "hidden {}led to another observation"), (probes.Windfall, "Windfall {}gave other rewards")],
+)
+def test_hidden_randomness_is_noticed_and_a_new_episode_begins(source, what):
+    plan = plan_for(source, 2, 10)
+    pool = open_pool(plan, source, 0)
     batches(pool, 1)
     episodes, _ = advance((no_episode(plan),) * 2, pool.buffers, False)
-    again = open_pool(plan, probes.hidden, 0)
-    name = "hidden (environment {}): its replay of 10 steps led to another observation"
-    assert again.restore(episodes) == {i: name.format(i) for i in range(2)}
+    again = open_pool(plan, source, 0)
+    lost = {i: what.format(f"(environment {i}): its replay of 10 steps ") for i in range(2)}
+    assert again.restore(episodes) == lost
     batches(again, 1, 1)
-    assert again.buffers.obs[0].tolist() == [[0.0], [0.0]]  # the observation after a reset
+    assert again.buffers.progress.begun.all()
 
 
 def test_a_replay_that_ends_early_is_noticed():

@@ -6,7 +6,7 @@ from toppo.collect.episodes import advance, no_episode
 from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
 from toppo.collect.worker import Plan
-from toppo.envs.make import is_registered, kind_of
+from toppo.envs.make import is_registered, kind_of, make
 from toppo.envs.together import Start
 from toppo.envs.world import look, open_player
 from toppo.errors import EnvironmentFault, ToppoError
@@ -41,11 +41,21 @@ def test_the_ids_of_atari_are_known_without_an_import_by_hand():
     assert kind_of("Pendulum-v1") == "other"
 
 
-@pytest.mark.parametrize("env_id", [BREAKOUT, "ALE/Breakout-v5"])
-def test_a_game_has_one_name(env_id):
+@pytest.mark.parametrize(
+    "env_id", [f"ale_py:{BREAKOUT}", "ale_py:ALE/Breakout-v5", "ale_py:Breakout-v4", "Breakout-v4"]
+)
+def test_a_game_has_two_names(env_id):
     for name_it in (kind_of, look, open_player):  # and never are its raw frames trained on
-        with pytest.raises(ToppoError, match=f"'ale_py:{env_id}' is an Atari game, .*: write '{env_id}'"):
-            name_it(f"ale_py:{env_id}")
+        with pytest.raises(ToppoError, match=f"'{env_id}' is an Atari game .*'{BREAKOUT}', or 'ALE/Breakout-v5'"):
+            name_it(env_id)
+
+
+def test_a_game_by_a_name_that_gymnasium_does_not_know_is_told_its_names(monkeypatch):
+    monkeypatch.delitem(gym.registry, "Breakout-v4")
+    with pytest.raises(ToppoError, match=f"'Breakout-v4' is not an environment .*; write '{BREAKOUT}', or"):
+        make("Breakout-v4")
+    with pytest.raises(ToppoError, match=r"Environment `Brekout` doesn't exist[^;]*$"):
+        make("Brekout-v4")
 
 
 def test_sticky_actions_are_those_of_the_id_and_no_frame_is_skipped_twice():

@@ -55,6 +55,33 @@ class NoStep(Honest):
         return None
 
 
+class LateMask(Honest):
+    def step(self, action: Any) -> Any:
+        return (*super().step(action)[:4], {"action_mask": np.ones(2)})
+
+
+class BrokenReset(Honest):
+    """Raises what a reset of the wrong form raises, too."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        return 1 + "a"  # type: ignore[operator]
+
+
+class Mumble(Exception):  # noqa: N818
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+class Mumbling(Honest):
+    def step(self, action: Any) -> Any:
+        raise Mumble
+
+
+class Leaving(Honest):
+    def step(self, action: Any) -> Any:
+        raise SystemExit(3)
+
+
 class NoActions(gym.Env[Any, Any]):
     observation_space = BOX
 
@@ -103,6 +130,15 @@ WRONG = [
     (differing(observation_space=IMAGE, first=np.full((8, 8, 3), 256)), "has values outside of its space"),
     (differing(info={"action_mask": np.ones(3)}), "it has 3 entries, but the actions have 2 choices"),
     (differing(info={"action_mask": np.zeros(2)}), "it allows no action at all ([0 0])"),
+    (differing(info={"action_mask": []}), "it has 0 entries, but the actions have 2 choices"),
+    (differing(info={"action_mask": [0.0, -np.inf]}), "it is [0.0, -inf], but must hold 0 and 1 alone"),
+    (differing(info={"action_mask": [np.nan, 1]}), "it is [nan, 1], but must hold 0 and 1 alone"),
+    (differing(info={"action_mask": ["a", "b"]}), "it is ['a', 'b'], but must hold 0 and 1 alone"),
+    (differing(action_masks=np.ones(2)), "action_masks is no method, but must be one that returns the mask"),
+    (LateMask, "step() gave an action_mask, but reset() gave none"),
+    (BrokenReset, "reset(seed=0) raised TypeError: unsupported operand"),
+    (Mumbling, "raised Mumble: what it says cannot be read"),
+    (Leaving, "raised SystemExit: 3"),
 ]
 
 
@@ -146,7 +182,9 @@ class Forgetful(Honest):
     [
         (Forgetful, "resuming will not be bit-exact: draw all randomness from self.np_random"),
         (differing(first=np.zeros(2)), "is of type float64, but its space has float32: it is converted"),
-        (differing(later=np.full(2, 3, np.float32)), "the observation that step() gave leaves the bounds of its space"),
+        (differing(later=np.full(2, 3, np.float32)), "the observation leaves the bounds of its space"),
+        (differing(first=np.zeros(2), later=np.zeros(2)), "the observation is of type float64, but its space has"),
+        (differing(action_space=BOX, info={"action_mask": [1]}), "its action_mask is not used"),
         (
             differing(observation_space=WORDS, first={"a": FINE, "w": "x"}, later={"a": FINE, "w": "y"}),
             "the observation's entry 'w' is text and is left out",

@@ -93,3 +93,32 @@ def test_observations_come_out_flat():
 def test_the_label_of_a_function_is_its_name():
     assert open_environment(probes.walk, 3).name == "walk (environment 3)"
     assert open_environment("Pendulum-v1", 0).name == "Pendulum-v1 (environment 0)"
+
+
+class Shrinking(probes.Walk):
+    """Shows one number instead of two from its third step on."""
+
+    def act(self, action):
+        place, *rest = super().act(action)
+        return place[: 1 if self.t > 2 else 2], *rest
+
+
+def test_an_observation_of_another_shape_is_not_stretched():
+    env = Environment(Shrinking(), "shrinking")
+    env.reset(0)
+    back = np.full(2, -1.0, np.float32)
+    env.step(back)
+    env.step(back)
+    with pytest.raises(EnvironmentFault, match=r"shrinking: step 3 .* its observation has shape \(1,\), another than"):
+        env.step(back)
+
+
+def test_an_environment_that_wants_to_leave_does_not_take_the_program_with_it():
+    class Leaving(probes.Walk):
+        def act(self, action):
+            raise SystemExit(3)
+
+    env = Environment(Leaving(), "leaving")
+    env.reset(0)
+    with pytest.raises(EnvironmentFault, match=r"leaving: step 1 .* raised SystemExit: 3"):
+        env.step(np.zeros(2, np.float32))

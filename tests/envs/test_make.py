@@ -1,3 +1,4 @@
+import functools
 import sys
 
 import gymnasium as gym
@@ -5,7 +6,7 @@ import pytest
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from tests import probes
-from toppo.envs.make import factory, factory_path, is_registered, kind_of, make, strip
+from toppo.envs.make import factory, factory_path, is_registered, kind_of, make, name_of, strip
 from toppo.errors import ToppoError
 
 
@@ -26,6 +27,9 @@ def test_an_id_a_function_and_an_object_all_make_an_environment():
         ("not an id!", "is not an environment that Gymnasium can make"),
         ("no.such.module:Env-v0", "needs the module 'no', which is not found: install it, or put its directory on"),
         ("tests.nothing:Env-v0", "needs the module 'tests.nothing', which is not found: install it, or put its"),
+        (None, "NoneType None is no environment: give an id, a gymnasium.Env, a function that makes one, or"),
+        ([probes.walk], "is no environment: give an id, a gymnasium.Env"),
+        (gym.spec("CartPole-v1"), "EnvSpec EnvSpec(id='CartPole-v1'"),
         (dict, "the environment function returned dict, but must return a gymnasium.Env"),
         (probes.unmade, f"unmade cannot be made: it raised OSError: no such robot ({probes.__file__}, line "),
     ],
@@ -50,6 +54,12 @@ def test_what_a_module_of_ones_own_lacks_is_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ToppoError, match="'my_rooms:Room-v0' needs the package 'nowhere_to_be_found': pip install now"):
         make("my_rooms:Room-v0")
+
+
+def test_an_environment_is_called_by_what_is_inside_its_wrappers():
+    assert name_of(gym.make("CartPole-v1")) == "CartPoleEnv"
+    assert name_of(functools.partial(probes.limited, probes.Walk(), 5)) == "limited"
+    assert [name_of(source) for source in ("Hopper-v5", probes.walk, probes.Walk)] == ["Hopper-v5", "walk", "Walk"]
 
 
 def test_functions_are_found_again_by_their_path():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toppo.envs.actions import action_to_env
-from toppo.envs.spaces import describe
+from toppo.envs.spaces import describe, refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.envs.world import Announced
 from toppo.errors import USAGE, ToppoError
@@ -91,11 +91,49 @@ def test_the_sampled_action_itself_is_left_alone():
     assert action.tolist() == [5.0] * 3
 
 
-def test_a_dimension_without_two_bounds_is_clipped_to_the_one_it_has():
-    space = gym.spaces.Box(np.array([-np.inf, 0.0, 1.0]), np.array([np.inf, 2.0, np.inf]), dtype=np.float64)
+def test_a_dimension_without_two_bounds_is_clipped_and_counted_from_the_allowed_number_nearest_0():
+    low, high = np.array([-np.inf, 0.0, 1.0, -np.inf, -1.0]), np.array([np.inf, 2.0, np.inf, -3.0, np.inf])
+    to_env = action_to_env(describe(world(action=gym.spaces.Box(low, high, dtype=np.float64))))
+    assert to_env(np.array([37.5, 9.0, -4.0, 5.0, -9.0], np.float32)).tolist() == [37.5, 2.0, 1.0, -3.0, -1.0]
+    assert to_env(np.array([-37.5, -9.0, 4.0, -2.0, 0.5], np.float32)).tolist() == [-37.5, 0.0, 5.0, -5.0, 0.5]
+
+
+def test_bounds_that_only_doubles_can_tell_apart():
+    to_env = action_to_env(describe(world(action=gym.spaces.Box(1e9, 1e9 + 1, (1,), np.float64))))
+    assert [to_env(np.array([x], np.float32)).item() - 1e9 for x in (-1, -0.5, 0, 1)] == [0.0, 0.25, 0.5, 1.0]
+
+
+def test_a_dimension_that_cannot_move_beside_one_that_can():
+    space = gym.spaces.Box(np.array([0.0, 1.0], np.float32), np.array([2.0, 1.0], np.float32))
     to_env = action_to_env(describe(world(action=space)))
-    assert to_env(np.array([37.5, 9.0, -4.0], np.float32)).tolist() == [37.5, 2.0, 1.0]
-    assert to_env(np.array([-37.5, -9.0, 4.0], np.float32)).tolist() == [-37.5, 0.0, 4.0]
+    assert to_env(np.array([0.5, -7.0], np.float32)).tolist() == [1.5, 1.0]
+
+
+def test_numbers_that_are_true_or_false():
+    spaces = describe(world(gym.spaces.Box(0, 1, (3,), np.bool_)))
+    assert [part.kind for part in spaces.parts] == ["numbers"]
+
+
+@pytest.mark.parametrize(
+    ("observation", "action", "sentence"),
+    [
+        (gym.spaces.Box(-1, 1, (4,)), gym.spaces.Discrete(3), "observations are numbers of shape (4,), not numbers of"),
+        (BOX, gym.spaces.Discrete(3, start=7), "its actions are choices 7 to 9, not choices 0 to 2"),
+        (BOX, gym.spaces.Discrete(4), "its actions are choices 0 to 3, not choices 0 to 2"),
+        (BOX, gym.spaces.Box(-2, 2, (2,)), "its actions are numbers of shape (2,) from -2 to 2, not choices 0 to 2"),
+        (
+            gym.spaces.Dict({"a": BOX}),
+            gym.spaces.Discrete(3),
+            "its observations are 'a': numbers of shape (3,), not numbers",
+        ),
+    ],
+)
+def test_other_spaces_are_refused_in_words(observation, action, sentence):
+    ours = describe(world(BOX, gym.spaces.Discrete(3)))
+    refuse_other_spaces("Room", ours._replace(episode_limit=9), ours)
+    with pytest.raises(ToppoError, match="Room has other spaces than the policy was trained in: ") as refusal:
+        refuse_other_spaces("Room", describe(world(observation, action)), ours)
+    assert sentence in str(refusal.value)
 
 
 def test_boxes_of_any_shape():
@@ -133,9 +171,9 @@ def test_discrete_actions_begin_at_their_start():
         (gym.spaces.Dict({"a": gym.spaces.Sequence(BOX)}), BOX, "the entry 'a' of the observation space is Sequence("),
         (gym.spaces.Dict({"a": gym.spaces.Text(4)}), BOX, "which has no entries"),
         (gym.spaces.Box(0, 1, (0,)), BOX, "which has no entries"),
-        (BOX, gym.spaces.Dict({"a": BOX}), "but must be a Box of floats, Discrete, MultiDiscrete or MultiBinary"),
+        (BOX, gym.spaces.Dict({"a": BOX}), "but must be a Box of floats, Discrete, MultiDiscrete (for whole"),
         (BOX, gym.spaces.Box(0, 255, (2,), np.uint8), "but must be a Box of floats"),
-        (BOX, gym.spaces.Box(np.zeros(2, np.float32), np.array([1, 0], np.float32)), "needs low < high"),
+        (BOX, gym.spaces.Box(1, 1, (2,)), "needs low < high in one dimension at least"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(observation, action, sentence):

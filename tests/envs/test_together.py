@@ -1,11 +1,14 @@
 """Environments that are stepped together give what they give alone, and come back to where they were."""
 
+import importlib
+
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from tests.collect.test_pool import fill_weights
+from tests.envs.test_check import OldStep
 from tests.probes import Walk, flip, walk
 from tests.worlds import BOX, Forbidden, masked
 from toppo.collect.episodes import advance, after_replay, no_episode
@@ -64,10 +67,14 @@ def test_a_vector_environment_is_brought_back_to_where_it_was(source):
     again = open_pool(plan, make(), 0, NO_TOLERANCE)
     assert again.restore(episodes) == {}
     assert batches(again, 2, 4) == batches(pool, 2, 4)
-    strange = tuple(e._replace(obs=e.obs + 1) for e in episodes)
-    lost = open_pool(plan, make(), 0, NO_TOLERANCE).restore(strange)
-    assert list(lost) == [i for i, e in enumerate(episodes) if len(e.actions)]
-    assert all(f"(environment {i}): its replay of " in sentence for i, sentence in lost.items())
+    for strange, what in (
+        ([e._replace(obs=e.obs + 1) for e in episodes], "led to another observation"),
+        ([e._replace(rewards=e.rewards + 1) for e in episodes], "gave other rewards"),
+    ):
+        lost = open_pool(plan, make(), 0, NO_TOLERANCE).restore(tuple(strange))
+        assert list(lost) == [i for i, e in enumerate(episodes) if len(e.actions)]
+        for i, sentence in lost.items():
+            assert sentence.endswith(f"(environment {i}): its replay of {len(episodes[i].actions)} steps {what}")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +112,10 @@ def test_the_number_of_environments_must_be_that_of_the_vector():
         open_world(SyncVectorEnv([Walk] * 3), 2)
 
 
+def games():
+    return importlib.import_module("ale_py.vector_env").AtariVectorEnv("breakout", 2)
+
+
 class NoMask(gym.vector.VectorEnv):
     num_envs, metadata = 2, {}
     single_observation_space, single_action_space = Walk.observation_space, Walk.action_space
@@ -119,8 +130,14 @@ class NoMask(gym.vector.VectorEnv):
 
 
 def test_a_vector_environment_that_resets_only_as_a_whole_is_refused():
-    with pytest.raises(ToppoError, match="does not reset single environments by options"):
+    with pytest.raises(ToppoError, match=r"does not reset single environments, .*no options are known.*and envs=2"):
         look(NoMask())
+
+
+@pytest.mark.parametrize("make", [lambda: gym.make_vec("CartPole-v1", 2, "vector_entry_point"), games])
+def test_a_vector_environment_with_one_seed_for_all_is_refused(make):
+    with pytest.raises(ToppoError, match=r"VectorEnv does not reset single environments, .*[sS]eed.*and envs=2"):
+        look(make())
 
 
 class ResetsAll(SyncVectorEnv):
@@ -182,9 +199,9 @@ def test_what_a_vector_environment_shows_is_held_against_its_space(space, first,
 def test_what_is_odd_about_a_vector_environment_is_noted_once():
     far = np.full((2, 2), 3.0)
     notes = look(Liar(BOX, far, far))[1]
-    assert [note for note in notes if "leaves the bounds" in note and "step()" in note]
-    assert [note for note in notes if "of type float64, but its space has float32" in note and "reset()" in note]
-    assert len(notes) == 4
+    assert [note for note in notes if "leaves the bounds" in note]
+    assert [note for note in notes if "of type float64, but its space has float32" in note]
+    assert len(notes) == 2
 
 
 class Speaking(Walk):
@@ -210,10 +227,18 @@ class Lapsing(gym.Wrapper):
         return obs, reward, terminated, truncated, info if self.env.t < 3 else {}
 
 
-@pytest.mark.parametrize(("others", "fault"), [([], "there was none"), ([masked], "it allows no action at all")])
-def test_a_mask_that_is_missing_allows_nothing(others, fault):
-    with pytest.raises(EnvironmentFault, match=rf"\(environment 0\): its mask after a step cannot be used: {fault}"):
+@pytest.mark.parametrize("others", [[], [masked]])
+def test_a_mask_that_is_missing_is_said_of_the_one_that_gave_none(others):
+    with pytest.raises(EnvironmentFault, match=r"SyncVectorEnv \(environment 0\): the mask .* there was none; give"):
         look(SyncVectorEnv([lambda: Lapsing(masked()), *others]))
+
+
+@pytest.mark.parametrize("vector", [SyncVectorEnv, AsyncVectorEnv])
+def test_what_is_wrong_with_one_of_them_is_said_as_if_it_were_alone(vector):
+    envs = vector([OldStep] * 2)
+    with pytest.raises(EnvironmentFault, match=r"\(environment 0\): step\(\) returned a tuple of 4 \(the four values"):
+        look(envs)
+    envs.close()
 
 
 class Asked(Liar):

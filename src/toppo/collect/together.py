@@ -6,7 +6,7 @@ import numpy as np
 
 from toppo.collect.act import Acting
 from toppo.collect.faults import Ends, Lost, Notice
-from toppo.collect.worker import Buffers, Plan, mlp_acting
+from toppo.collect.worker import Buffers, Plan, mlp_acting, not_replayed
 from toppo.envs.check import random_action
 from toppo.envs.rows import mask_in
 from toppo.envs.together import Start, World
@@ -67,6 +67,7 @@ class WorldWorker:
         spaces, rng = self.world.spaces, np.random.default_rng(0)
         lost: Lost = {}
         lengths, over = [len(e.actions) for e in episodes], np.ones(len(episodes), bool)
+        rewards: list[list[float]] = [[] for _ in episodes]
         for left in range(max(lengths), 0, -1):
             playing = {i for i, n in enumerate(lengths) if n >= left} - lost.keys()
             starts = {int(i): Start(0) for i in np.flatnonzero(over) if i not in playing}
@@ -77,13 +78,15 @@ class WorldWorker:
                 e.actions[-left] if i in playing else random_action(spaces, mask_in(self.rows[i], spaces), rng)
                 for i, e in enumerate(episodes)
             ]
-            self.rows, _, _, _, over = self.world.step(np.stack(actions))
+            self.rows, reward, _, _, over = self.world.step(np.stack(actions))
             for i in playing:
+                rewards[i].append(reward[i])
                 if over[i]:
                     lost[i] = f"{self._name(i)}: its replay ended at step {lengths[i] - left + 1} of {lengths[i]}"
-        for i, (episode, n) in enumerate(zip(episodes, lengths, strict=True)):
-            if n and i not in lost and self.rows[i].tobytes() != episode.obs.tobytes():
-                lost[i] = f"{self._name(i)}: its replay of {n} steps led to another observation"
+        for i, episode in enumerate(episodes):
+            if lengths[i] and i not in lost:
+                reason = not_replayed(self._name(i), episode, np.array(rewards[i]), self.rows[i])
+                lost |= {i: reason} if reason else {}
         return lost
 
     def close(self) -> None:

@@ -127,6 +127,15 @@ def batch_noise(plan: Plan, batch: int) -> np.ndarray:
     return np.stack([noise_for(s, plan.steps, plan.action_size, bool(plan.choices)) for s in streams], axis=1)
 
 
+def not_replayed(name: str, episode: OpenEpisode, rewards: np.ndarray, obs: np.ndarray) -> str | None:
+    """A sentence on a replay that gave other rewards than the episode, or ended with another observation."""
+    pairs = {"led to another observation": (obs, episode.obs), "gave other rewards": (rewards, episode.rewards)}
+    for what, (now, then) in pairs.items():
+        if now.tobytes() != then.tobytes():
+            return f"{name}: its replay of {len(rewards)} steps {what}"
+    return None
+
+
 class Worker:
     """A stretch of a run's environments, each with its own streams of randomness."""
 
@@ -299,15 +308,15 @@ class Worker:
         return reason
 
     def _replay(self, i: int, episode: OpenEpisode) -> str | None:
-        env, steps = self.envs[i], len(episode.actions)
+        env, rewards = self.envs[i], np.zeros(len(episode.actions))
         self._reset(0, i)
-        for step, action in enumerate(episode.actions, 1):
-            self._mark(0, i, step)
-            _, terminated, truncated = env.take(action)
+        for step, action in enumerate(episode.actions):
+            self._mark(0, i, step + 1)
+            rewards[step], terminated, truncated = env.take(action)
             if terminated or truncated:
-                return f"{env.name}: its replay ended at step {step} of {steps}"
-        exact = env.row.astype(self.plan.row_dtype).tobytes() == episode.obs.tobytes()
-        return None if exact else f"{env.name}: its replay of {steps} steps led to another observation"
+                return f"{env.name}: its replay ended at step {step + 1} of {len(rewards)}"
+        shown = env.row.astype(self.plan.row_dtype)
+        return not_replayed(env.name, episode, rewards - env.costs(episode.actions), shown)
 
     def close(self) -> None:
         """Close the environments."""

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from toppo.envs.spaces import Env, Spaces
+from toppo.errors import EnvironmentFault
 
 
 def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
     """The map from the policy's action to the environment's; several actions at once if they are boxes.
 
     Box: clip to [-1, 1]^d and rescale to the bounds; a dimension without two bounds, or with bounds too far apart for
-    a float32, is only clipped to those it has.  Discrete: add the start.
+    a float32, is counted from the allowed number that is nearest to 0, and only clipped.  Discrete: add the start.
     """
     shape, dtype = spaces.action_shape, np.dtype(spaces.action_dtype)
     if spaces.discrete and shape == ():
@@ -21,13 +22,14 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
     if spaces.discrete:
         starts = np.array(spaces.starts)
         return lambda action: (action + starts).astype(dtype).reshape(shape)
-    env_low, env_high = np.array(spaces.low), np.array(spaces.high)
+    env_low, env_high, precise = np.array(spaces.low), np.array(spaces.high), np.result_type(dtype, np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         bounded = np.isfinite((env_high - env_low).astype(np.float32))
-        low = np.where(bounded, -1.0, env_low).astype(np.float32)
-        high = np.where(bounded, 1.0, env_high).astype(np.float32)
-        factor = np.where(bounded, (env_high - env_low) / 2, 1.0).astype(np.float32)
-        shift = np.where(bounded, (env_high + env_low) / 2, 0.0).astype(np.float32)
+        middle = np.where(bounded, (env_high + env_low) / 2, np.clip(0.0, env_low, env_high))
+        low = np.where(bounded, -1.0, env_low - middle).astype(np.float32)
+        high = np.where(bounded, 1.0, env_high - middle).astype(np.float32)
+        factor = np.where(bounded, (env_high - env_low) / 2, 1.0).astype(precise)
+        shift = middle.astype(precise)
     if np.all(factor == 1) and np.all(shift == 0) and len(shape) == 1 and dtype == np.float32:
         return lambda action: np.minimum(np.maximum(action, low), high)
     least, most = env_low.astype(dtype), env_high.astype(dtype)
@@ -52,6 +54,10 @@ def mask_reader(env: Env, spaces: Spaces) -> Callable[[dict[str, Any], bool], np
     if not spaces.masked:
         return lambda info, ended: None
     method = env.get_wrapper_attr("action_masks") if env.has_wrapper_attr("action_masks") else None
+    if method is not None and not callable(method):
+        raise EnvironmentFault(
+            "action_masks is no method, but must be one that returns the mask: def action_masks(self)"
+        )
 
     def read(info: dict[str, Any], ended: bool) -> np.ndarray | None:
         if ended:
@@ -67,19 +73,25 @@ def mask_reader(env: Env, spaces: Spaces) -> Callable[[dict[str, Any], bool], np
 
 def flat_mask(mask: Any) -> np.ndarray:
     """A mask as one row: environments give one array, or one per dimension of the action."""
-    parts = mask if isinstance(mask, tuple | list) and np.ndim(mask[0]) else (mask,)
-    return np.concatenate([np.ravel(part) for part in parts]).astype(bool)
+    parts = mask if isinstance(mask, tuple | list) and len(mask) and np.ndim(mask[0]) else (mask,)
+    flat = np.concatenate([np.ravel(part) for part in parts])
+    if flat.dtype != bool and not (flat.dtype.kind in "iuf" and np.isin(flat, (0, 1)).all()):
+        raise ValueError(f"the mask of allowed actions cannot be used: it is {mask!r:.80}, but must hold 0 and 1 alone")
+    return flat.astype(bool)
 
 
 def why_not_a_mask(mask: np.ndarray | None, spaces: Spaces) -> str | None:
     """What is wrong with the mask of a state in which an action must be taken; None if nothing is."""
     if mask is None:
-        return "there was none"
+        return "there was none; give info['action_mask'] with every reset and step, or define action_masks()"
     if len(mask) != spaces.action_size:
         return f"it has {len(mask)} entries, but the actions have {spaces.action_size} choices"
     first = 0
     for count in spaces.choices:
         if not mask[first : first + count].any():
-            return f"it allows no action at all ({mask[first : first + count].astype(int)})"
+            return (
+                f"it allows no action at all ({mask[first : first + count].astype(int)}), but must allow one in every "
+                "state that is not the last of its episode"
+            )
         first += count
     return None

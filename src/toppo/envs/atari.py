@@ -5,7 +5,9 @@ maximum of the last two, 84 x 84 grey, the last four stacked.  A lost life ends 
 goes on with FIRE, and a score is that of a whole game.
 """
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import gymnasium as gym
@@ -24,12 +26,25 @@ def is_atari(source: Any) -> bool:
     if not isinstance(source, str):
         return False
     env_id = source.removeprefix("ale_py:")
-    if not (env_id.startswith("ALE/") or "NoFrameskip-v" in env_id):
+    ours = env_id.startswith("ALE/") or "NoFrameskip-v" in env_id
+    if ours or env_id != source:
+        register(source)
+    known = gym.registry.get(env_id)
+    if known is None or not str(known.entry_point).startswith("ale_py"):
         return False
-    register(source)
-    if source != env_id and env_id in gym.registry:
-        raise ToppoError(f"{source!r} is an Atari game, which goes by one name here: write {env_id!r}")
-    return source in gym.registry
+    if env_id != source or not ours:
+        raise ToppoError(f"{source!r} is an Atari game that goes by other names here: {names_of_game(env_id)}")
+    return True
+
+
+def names_of_game(env_id: str) -> str | None:
+    """A sentence on how an Atari game is called here, if the id names one in some other way."""
+    game = re.sub(r"^ALE/|(Deterministic|NoFrameskip)?-v\d+$", "", env_id)
+    with suppress(ToppoError):
+        register(env_id)
+        if f"ALE/{game}-v5" in gym.registry:
+            return f"write '{game}NoFrameskip-v4', or 'ALE/{game}-v5' for sticky actions"
+    return None
 
 
 def register(env_id: str) -> None:

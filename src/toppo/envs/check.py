@@ -1,5 +1,6 @@
 """Before training: does the environment keep its word?  What is wrong is said in one sentence, with the way out."""
 
+from inspect import Parameter, signature
 from typing import Any
 
 import gymnasium as gym
@@ -8,7 +9,7 @@ import numpy as np
 from toppo.envs.actions import action_to_env, mask_reader
 from toppo.envs.rows import entry, held
 from toppo.envs.spaces import Env, Part, Spaces, describe
-from toppo.errors import EnvironmentFault, in_one_line
+from toppo.errors import RAISED, EnvironmentFault, in_one_line
 
 STEPS = 20
 NOT_REPEATED = (
@@ -17,16 +18,24 @@ NOT_REPEATED = (
 )
 
 
+LATE_MASK = (
+    "step() gave an action_mask, but reset() gave none, so the first action would be chosen without: give it with both"
+)
+UNUSED_MASK = "its action_mask is not used, because its actions are numbers"
+
+
 def examine(env: Env) -> tuple[Spaces, list[str]]:
     """The environment's spaces, and notes on what is odd but can be lived with; a fault ends in an exception."""
     for name in ("observation_space", "action_space"):
         if not isinstance(found := getattr(env, name, None), gym.Space):
             raise EnvironmentFault(
-                f"{name} is {_kind(found)}, but must be a space: define self.{name} = gymnasium.spaces... in __init__"
+                f"{name} is {kind(found)}, but must be a space: define self.{name} = gymnasium.spaces... in __init__"
             )
-    reset_and_check(env, 0)
+    _, info = reset_and_check(env, 0)
     spaces = describe(env)
     notes = notes_on(spaces)
+    if not spaces.discrete and "action_mask" in info:
+        notes.append(UNUSED_MASK)
     first = play(env, spaces, notes)
     if first != play(env, spaces, []):
         notes.append(NOT_REPEATED)
@@ -42,17 +51,25 @@ def reset_and_check(env: Env, seed: int) -> tuple[Any, dict[str, Any]]:
     """What ``reset`` gives, if it has the right form."""
     try:
         answer = env.reset(seed=seed)
-    except TypeError as error:
-        raise EnvironmentFault(
-            f"reset(seed=...) cannot be called ({error}): define reset(self, *, seed=None, options=None)"
-        ) from error
-    except Exception as error:
+    except RAISED as error:
+        if isinstance(error, TypeError) and not takes_seed_and_options(env):
+            raise EnvironmentFault(
+                f"reset(seed=...) cannot be called ({error}): define reset(self, *, seed=None, options=None)"
+            ) from error
         raise EnvironmentFault(f"reset(seed={seed}) raised {in_one_line(error)}") from error
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise EnvironmentFault(f"reset() returned {_kind(answer)}, but must return (observation, info)")
+        raise EnvironmentFault(f"reset() returned {kind(answer)}, but must return (observation, info)")
     if not isinstance(answer[1], dict):
-        raise EnvironmentFault(f"reset() returned {_kind(answer[1])} as info, but info must be a dictionary")
+        raise EnvironmentFault(f"reset() returned {kind(answer[1])} as info, but info must be a dictionary")
     return answer
+
+
+def takes_seed_and_options(env: Env) -> bool:
+    """Can ``reset`` be called as Gymnasium does it, here and in all that is wrapped?"""
+    parameters = signature(env.reset).parameters.values()
+    anything = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
+    known = anything or {"seed", "options"} <= {p.name for p in parameters}
+    return known and (not isinstance(env, gym.Wrapper) or takes_seed_and_options(env.env))
 
 
 def play(env: Env, spaces: Spaces, notes: list[str]) -> list[bytes]:
@@ -67,6 +84,8 @@ def play(env: Env, spaces: Spaces, notes: list[str]) -> list[bytes]:
         except ValueError as error:
             raise EnvironmentFault(str(error)) from error
         obs, reward, ended, info = step_and_check(env, to_env(probing_action(spaces, mask, rng)))
+        if spaces.discrete and not spaces.masked and "action_mask" in info:
+            raise EnvironmentFault(LATE_MASK)
         seen.append(np.float64(reward).tobytes())
         if ended:
             examine_observation(obs, spaces, env.observation_space, "step()", notes)
@@ -78,24 +97,24 @@ def step_and_check(env: Env, action: Any) -> tuple[Any, float, bool, dict[str, A
     """Observation, reward, ended and info of a step, if they have the right form."""
     try:
         answer = env.step(action)
-    except Exception as error:
+    except RAISED as error:
         raise EnvironmentFault(f"step({action!r}) raised {in_one_line(error)}") from error
     if not isinstance(answer, tuple) or len(answer) != 5:
         old = " (the four values of Gym before 0.26)" if isinstance(answer, tuple) and len(answer) == 4 else ""
         raise EnvironmentFault(
-            f"step() returned {_kind(answer)}{old}, but must return (observation, reward, terminated, truncated, info)"
+            f"step() returned {kind(answer)}{old}, but must return (observation, reward, terminated, truncated, info)"
         )
     obs, reward, terminated, truncated, info = answer
     number = isinstance(reward, int | float | np.number) or (isinstance(reward, np.ndarray) and reward.shape == ())
     if not number or isinstance(reward, bool | np.complexfloating):
-        raise EnvironmentFault(f"step() returned {_kind(reward)} as reward, but a reward must be one number")
+        raise EnvironmentFault(f"step() returned {kind(reward)} as reward, but a reward must be one number")
     if not held(reward):
         raise EnvironmentFault(f"step() returned the reward {reward}, but rewards must be finite in float32")
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(flag, bool | np.bool_):
-            raise EnvironmentFault(f"step() returned {_kind(flag)} as {name}, but it must be True or False")
+            raise EnvironmentFault(f"step() returned {kind(flag)} as {name}, but it must be True or False")
     if not isinstance(info, dict):
-        raise EnvironmentFault(f"step() returned {_kind(info)} as info, but info must be a dictionary")
+        raise EnvironmentFault(f"step() returned {kind(info)} as info, but info must be a dictionary")
     return obs, float(reward), bool(terminated or truncated), info
 
 
@@ -106,33 +125,36 @@ def examine_observation(obs: Any, spaces: Spaces, space: gym.Space[Any], where: 
         try:
             value = np.asarray(entry(obs, part))
         except (KeyError, IndexError, TypeError) as error:
-            raise EnvironmentFault(f"{where} gave {_kind(obs)} without {name}, which its space has") from error
+            raise EnvironmentFault(f"{where} gave {kind(obs)} without {name}, which its space has") from error
         except ValueError as error:
             raise EnvironmentFault(f"{name} that {where} gave is no array ({error})") from error
-        _examine_part(value, part, entry(space, part), f"{name} that {where} gave", notes)
+        oddities = _examine_part(value, part, entry(space, part), f"{name} that {where} gave")
+        notes += [f"{name} {oddity}" for oddity in oddities]
 
 
-def _examine_part(value: np.ndarray, part: Part, space: Any, name: str, notes: list[str]) -> None:
+def _examine_part(value: np.ndarray, part: Part, space: Any, name: str) -> list[str]:
     if value.dtype.kind not in "biuf":
         raise EnvironmentFault(f"{name} is of type {value.dtype}, but must be numbers")
     if value.shape != part.shape:
-        raise EnvironmentFault(f"{name} has shape {value.shape}, but its space has {part.shape}")
+        raise EnvironmentFault(f"{name} has shape {value.shape}, but its space has {part.shape}: mend one of them")
     if not held(value):
         why = "more than a float32 can hold" if np.isfinite(value).all() else "not finite"
-        raise EnvironmentFault(f"{name} is {why} ({value})")
+        raise EnvironmentFault(f"{name} is {why} ({value}): mend what computes it")
     if part.kind != "numbers" and value.dtype.kind == "f":
         raise EnvironmentFault(f"{name} is of type {value.dtype}, but its space has {space.dtype}: convert it")
     if part.kind == "choices":
         values, starts = value.ravel().astype(int), np.array(part.starts, int)
         if np.any(values < starts) or np.any(values >= starts + np.array(part.choices, int)):
-            raise EnvironmentFault(f"{name} is {value.tolist()}, which is not in its space {space}")
-        return
+            raise EnvironmentFault(f"{name} is {value.tolist()}, which is not in its space {space}: mend one of them")
+        return []
+    oddities = []
     if np.any(value < space.low) or np.any(value > space.high):
         if part.kind == "image":
-            raise EnvironmentFault(f"{name} has values outside of its space {space}")
-        notes.append(f"{name} leaves the bounds of its space {space}")
+            raise EnvironmentFault(f"{name} has values outside of its space {space}: mend one of them")
+        oddities.append(f"leaves the bounds of its space {space}")
     if value.dtype != space.dtype:
-        notes.append(f"{name} is of type {value.dtype}, but its space has {space.dtype}: it is converted")
+        oddities.append(f"is of type {value.dtype}, but its space has {space.dtype}: it is converted")
+    return oddities
 
 
 def probing_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
@@ -151,7 +173,8 @@ def random_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Genera
     return chosen.reshape(spaces.action_row)
 
 
-def _kind(value: Any) -> str:
+def kind(value: Any) -> str:
+    """What a value is, in a few words."""
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
-    return f"{type(value).__name__} {value!r:.40}" if value is not None else "None"
+    return f"{type(value).__name__} {' '.join(repr(value).split()):.40}" if value is not None else "None"

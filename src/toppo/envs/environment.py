@@ -12,7 +12,7 @@ from toppo.envs.make import EnvSource, make, name_of, strip
 from toppo.envs.mujoco import EnvError, Step, costs, thin_step, thin_steps
 from toppo.envs.rows import LARGEST, held, live_rows, numbers_in, observer
 from toppo.envs.spaces import Env, describe
-from toppo.errors import EnvironmentFault, NotFinite, in_one_line
+from toppo.errors import RAISED, EnvironmentFault, NotFinite, in_one_line
 
 LARGEST_SQUARE = LARGEST**2
 
@@ -52,8 +52,8 @@ class Environment:
         self.t, self._seed = 0, seed
         try:
             obs, info = self.env.reset(seed=seed)
-            self.row[:] = self._observe(obs, self._mask(info, False))
-        except Exception as error:
+            self._show(obs, self._mask(info, False))
+        except RAISED as error:
             raise self._raised(error) from error
         if not held(self._numbers):
             raise NotFinite(
@@ -77,7 +77,7 @@ class Environment:
         self.t += 1
         try:
             reward, terminated, truncated = self._advance(env_action)
-        except Exception as error:
+        except RAISED as error:
             raise self._raised(error, action=env_action) from error
         # The product with itself is infinite or NaN if any entry is: a tenth of the price of looking at each.
         if not (-LARGEST <= reward <= LARGEST and float(numbers.dot(numbers)) < LARGEST_SQUARE):
@@ -96,8 +96,14 @@ class Environment:
 
     def _whole_step(self, action: Any) -> tuple[float, bool, bool]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        self.row[:] = self._observe(obs, self._mask(info, bool(terminated or truncated)))
+        self._show(obs, self._mask(info, bool(terminated or truncated)))
         return float(reward), bool(terminated), bool(truncated)
+
+    def _show(self, obs: Any, mask: np.ndarray | None) -> None:
+        row = self._observe(obs, mask)
+        if row.shape != self.row.shape:  # NumPy would fill the row with copies of a single number
+            raise ValueError(f"its observation has shape {np.shape(obs)}, another than before")
+        self.row[:] = row
 
     def _refuse(self, reward: float, action: Any) -> None:
         for a, field, value in (("a", "reward", np.asarray(reward)), ("an", "observation", self._numbers)):
@@ -108,7 +114,7 @@ class Environment:
                     self._details(obs=self._numbers, reward=reward, action=action) | {"field": field},
                 )
 
-    def _raised(self, error: Exception, **values: Any) -> EnvironmentFault:
+    def _raised(self, error: BaseException, **values: Any) -> EnvironmentFault:
         """The environment's own exception."""
         details = self._details(**values) | {"traceback": traceback.format_exception(error)}
         return EnvironmentFault(f"{self._where()} raised {in_one_line(error)}", details)

@@ -11,9 +11,9 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from toppo.envs.atari import is_atari
+from toppo.envs.atari import is_atari, names_of_game
 from toppo.envs.spaces import Env
-from toppo.errors import EnvironmentFault, ToppoError, first_line, in_one_line
+from toppo.errors import RAISED, EnvironmentFault, ToppoError, first_line, in_one_line
 
 EnvSource = str | Callable[[], Env] | Env | gym.vector.VectorEnv[Any, Any, Any]
 
@@ -40,8 +40,11 @@ def quiet_mujoco() -> None:
 
 
 def name_of(source: EnvSource) -> str:
-    """What the environment is called: its id, or the name of its function or class."""
-    return source if isinstance(source, str) else getattr(source, "__name__", type(source).__name__)
+    """What the environment is called: its id, or the name of its function or class, whatever is wrapped around it."""
+    if isinstance(source, str):
+        return source
+    inner = source.unwrapped if isinstance(source, gym.Env) else getattr(source, "func", source)
+    return getattr(inner, "__name__", type(inner).__name__)
 
 
 def make(source: EnvSource, render_mode: str | None = None) -> Env:
@@ -50,11 +53,16 @@ def make(source: EnvSource, render_mode: str | None = None) -> Env:
         return source
     if isinstance(source, gym.vector.VectorEnv):
         raise ToppoError(f"one environment is wanted here, but {type(source).__name__} is {source.num_envs} of them")
+    if not isinstance(source, str) and not callable(source):
+        raise ToppoError(
+            f"{type(source).__name__} {source!r:.60} is no environment: give an id, a gymnasium.Env, a function that "
+            "makes one, or a gymnasium.vector.VectorEnv"
+        )
     try:
         env = _by_id(source, render_mode) if isinstance(source, str) else source()
     except ToppoError:
         raise
-    except Exception as error:
+    except RAISED as error:
         raise EnvironmentFault(f"{name_of(source)} cannot be made: it raised {in_one_line(error)}") from error
     if not isinstance(env, gym.Env):
         raise ToppoError(f"the environment function returned {type(env).__name__}, but must return a gymnasium.Env")
@@ -86,7 +94,8 @@ def _by_id(source: str, render_mode: str | None) -> Env:
         raise ToppoError(f"{source!r} cannot be made: {error}") from error
     except gym.error.Error as error:
         said = first_line(error).rstrip(".")
-        raise ToppoError(f"{source!r} is not an environment that Gymnasium can make: {said}") from error
+        names = f"; {sentence}" if (sentence := names_of_game(source)) else ""
+        raise ToppoError(f"{source!r} is not an environment that Gymnasium can make: {said}{names}") from error
 
 
 def factory(path: str) -> Callable[[], Env]:

@@ -42,7 +42,13 @@ def rows_of(spaces: Spaces, obs: Any, masks: Any = None) -> tuple[np.ndarray, bo
     A mask is one array, or one for each dimension of the action; a batch has as many masks.
     """
     first = spaces.parts[0]
-    shape = np.shape(entry(obs, first))
+    try:
+        shape, *_ = [np.shape(entry(obs, part)) for part in spaces.parts]
+    except (KeyError, IndexError, TypeError) as error:
+        needed = ", ".join(repr("/".join(map(str, part.path))) for part in spaces.parts)
+        raise ValueError(
+            f"observation is {type(obs).__name__} {obs!r:.60}, but must have the entries {needed}"
+        ) from error
     single = shape == first.shape
     if not single and shape[1:] != first.shape:
         raise ValueError(f"observation has shape {shape}, but must have {first.shape}")
@@ -50,6 +56,8 @@ def rows_of(spaces: Spaces, obs: Any, masks: Any = None) -> tuple[np.ndarray, bo
     if single:
         return observe(obs, _given_mask(spaces, masks))[None], True
     allowed = [None] * shape[0] if masks is None else masks
+    if len(allowed) != shape[0]:
+        raise ValueError(f"action_masks cannot be used: there are {len(allowed)} for {shape[0]} observations")
     return np.stack([observe(row_of(obs, i), _given_mask(spaces, mask)) for i, mask in enumerate(allowed)]), False
 
 

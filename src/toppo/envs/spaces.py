@@ -1,15 +1,16 @@
 """What the learner needs to know of an environment's spaces, as plain data that fits into a JSON file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
-from toppo.errors import ToppoError
+from toppo.errors import BAD_DATA, ToppoError
 
 Env = gym.Env[Any, Any]
+MOST_CHOICES = 2**20
 Path = tuple[str | int, ...]
 
 
@@ -99,9 +100,40 @@ def describe_spaces(obs: gym.Space[Any], action: gym.Space[Any], masked: bool, l
     parts = tuple(_parts(obs))
     known = tuple(p for p in parts if p.kind != "text")
     if sum(p.size for p in known) == 0:
-        raise ToppoError(f"the observation space is {obs}, which has no entries")
+        raise ToppoError(f"the observation space is {obs}, which has no entries that a network can read")
     left_out = tuple("/".join(map(str, p.path)) for p in parts if p.kind == "text")
     return Spaces(parts=known, **_action(action), masked=masked, episode_limit=limit, left_out=left_out)
+
+
+def refuse_other_spaces(name: str, theirs: Spaces, ours: Spaces) -> None:
+    """Refuse an environment whose spaces are not ``ours``, those of the policy; only its time limit may be another."""
+    told = [
+        f"{what} {a}, not {b}"
+        for what, say in (("its observations are", _say_observation), ("its actions are", _say_action))
+        if (a := say(theirs)) != (b := say(ours))
+    ]
+    if told or theirs._replace(episode_limit=None) != ours._replace(episode_limit=None):
+        why = " and ".join(told) or "entries of its spaces are other ones"
+        raise ToppoError(f"{name} has other spaces than the policy was trained in: {why}", BAD_DATA)
+
+
+def _say_observation(spaces: Spaces) -> str:
+    shapes = {"numbers": "numbers of shape", "image": "an image of shape", "choices": "choices"}
+    names = ["'" + "/".join(map(str, p.path)) + "': " if p.path else "" for p in spaces.parts]
+    kinds = [f"{shapes[p.kind]} {_say(p.starts, p.choices) or p.shape}" for p in spaces.parts]
+    return ", ".join(name + kind for name, kind in zip(names, kinds, strict=True))
+
+
+def _say_action(spaces: Spaces) -> str:
+    if spaces.discrete:
+        return f"choices {_say(spaces.starts, spaces.choices)}{' with a mask' * spaces.masked}"
+    pairs = dict.fromkeys(zip(spaces.low, spaces.high, strict=True))
+    bounds = ", ".join(f"{low:g} to {high:g}" for low, high in pairs)
+    return f"numbers of shape {spaces.action_shape} from {bounds}"
+
+
+def _say(starts: Iterable[int], counts: Iterable[int]) -> str:
+    return ", ".join(f"{start} to {start + count - 1}" for start, count in zip(starts, counts, strict=True))
 
 
 def episode_limit(env: Env) -> int | None:
@@ -129,7 +161,7 @@ def _parts(space: gym.Space[Any], path: Path = ()) -> Iterator[Part]:
         entries = space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
         for key, entry in entries:
             yield from _parts(entry, (*path, key))
-    elif isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.number):
+    elif isinstance(space, gym.spaces.Box) and space.dtype.kind in "biuf":
         yield Part(path, "image" if _is_image(space) else "numbers", tuple(map(int, space.shape)))
     elif isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
         choices, starts, shape, _ = _choices(space)
@@ -151,6 +183,16 @@ def _is_image(space: gym.spaces.Box) -> bool:
 
 def _choices(space: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str]:
     """How many values, the first of them, shape and type of a discrete space."""
+    counted = _count(space)
+    if sum(counted[0]) > MOST_CHOICES:
+        raise ToppoError(
+            f"the space {space} has {sum(counted[0]):,} choices, one input or output of the network each, but may have "
+            f"{MOST_CHOICES:,} at most: give large whole numbers as a Box"
+        )
+    return counted
+
+
+def _count(space: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str]:
     if isinstance(space, gym.spaces.Discrete):
         return (int(space.n),), (int(space.start),), (), "int64"
     shape = tuple(map(int, space.shape))
@@ -169,10 +211,11 @@ def _action(space: gym.Space[Any]) -> dict[str, Any]:
         return {"choices": choices, "starts": starts, "action_shape": shape, "action_dtype": dtype, **_bounds()}
     if not isinstance(space, gym.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
         raise ToppoError(
-            f"the action space is {space}, but must be a Box of floats, Discrete, MultiDiscrete or MultiBinary"
+            f"the action space is {space}, but must be a Box of floats, Discrete, MultiDiscrete (for whole numbers) or "
+            "MultiBinary"
         )
-    if 0 in space.shape or np.any(space.low >= space.high):
-        raise ToppoError(f"the action space is {space}, but every dimension needs low < high")
+    if np.all(space.low == space.high):
+        raise ToppoError(f"the action space is {space}, but needs low < high in one dimension at least")
     shape, dtype = tuple(map(int, space.shape)), str(space.dtype)
     bounds = _bounds(space.low.ravel(), space.high.ravel())
     return {"choices": (), "starts": (), "action_shape": shape, "action_dtype": dtype, **bounds}

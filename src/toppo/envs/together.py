@@ -1,16 +1,17 @@
 """Environments that are stepped together: whatever is a ``gymnasium.vector.VectorEnv`` already."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
 
 from toppo.envs.actions import action_to_env, flat_mask, why_not_a_mask
-from toppo.envs.check import examine_observation
+from toppo.envs.check import LATE_MASK, examine_observation, kind, random_action
 from toppo.envs.rows import held, mask_in, numbers_in, observer, row_of
 from toppo.envs.spaces import Spaces, describe_spaces
-from toppo.errors import EnvironmentFault, NotFinite, ToppoError, blaming
+from toppo.errors import RAISED, EnvironmentFault, NotFinite, ToppoError, blaming, said_by
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
@@ -59,8 +60,9 @@ class VectorWorld:
         """Look at the first reset."""
         self.name, self.env, self.count = type(env).__name__, env, env.num_envs
         self.notes: list[str] | None = None  # a list in the look before training: then every row is examined
+        self._refuse_one_seed_for_all()
         with blaming(f"{self.name}: reset"):
-            _, info = env.reset(seed=[0] * self.count)  # type: ignore[arg-type]
+            _, info = self._answer(2, env.reset(seed=[0] * self.count))  # type: ignore[arg-type]
             self._masks = masks_reader(env, info)
         limit = getattr(env.spec, "max_episode_steps", None)
         observation, action, masked = env.single_observation_space, env.single_action_space, self._masks is not None
@@ -74,14 +76,13 @@ class VectorWorld:
         mask = np.array([i in starts for i in range(self.count)])
         with blaming(f"{self.name}: reset"):
             try:
-                obs, info = self.env.reset(
-                    seed=[starts[i].seed if i in starts else None for i in range(self.count)],  # type: ignore[arg-type]
-                    options=None if mask.all() else {"reset_mask": mask},
-                )
-            except (TypeError, ValueError) as error:
+                seeds: Any = [starts[i].seed if i in starts else None for i in range(self.count)]
+                answer = self.env.reset(seed=seeds, options=None if mask.all() else {"reset_mask": mask})
+            except (TypeError, ValueError, gym.error.Error) as error:
                 if mask.all():
                     raise
-                raise self._resets_as_a_whole(str(error)) from error
+                raise self._resets_as_a_whole(said_by(error)) from error
+            obs, info = self._answer(2, answer)
             masks = self._masks(info) if self._masks else None
             for i in starts:
                 self._last[i] = self._row(obs, masks, i, "reset")
@@ -93,7 +94,9 @@ class VectorWorld:
         """Step all environments."""
         given = np.stack([np.asarray(self._to_env(action)) for action in actions])
         with blaming(f"{self.name}: step"):
-            obs, reward, terminated, truncated, info = self.env.step(given)
+            obs, reward, terminated, truncated, info = self._answer(5, self.env.step(given))
+            if self.notes is not None and self._masks is None and self.spaces.discrete and "action_mask" in info:
+                raise EnvironmentFault(f"{self.name}: {LATE_MASK}")
             masks, over = self._masks(info) if self._masks else None, np.asarray(terminated) | np.asarray(truncated)
             if not held(reward):
                 bad = next(i for i, value in enumerate(reward) if not held(value))
@@ -108,11 +111,39 @@ class VectorWorld:
     def close(self) -> None:
         """Leave the environments open: they belong to whoever made them."""
 
+    def _refuse_one_seed_for_all(self) -> None:
+        """Refuse environments that are all reset by one seed: none of them could be reset alone."""
+        each: Any = [0] * self.count
+        try:
+            self.env.reset(seed=each)
+        except RAISED as error:
+            with suppress(*RAISED):
+                self.env.reset(seed=0)
+                each = None
+            if each is None:
+                raise self._resets_as_a_whole(said_by(error)) from error
+
+    def _answer(self, size: int, answer: Any) -> Any:
+        """What ``reset`` or ``step`` gave, if it has the right form."""
+        if not isinstance(answer, tuple) or len(answer) != size or not isinstance(answer[-1], dict):
+            form = "observations, info" if size == 2 else "observations, rewards, terminated, truncated, info"
+            call = "reset" if size == 2 else "step"
+            raise EnvironmentFault(f"{self.name}: {call}() returned {kind(answer)}, but must return ({form})")
+        for name, part in zip(("rewards", "terminated", "truncated"), answer[1:-1], strict=False):
+            if np.shape(part) != (self.count,):
+                raise EnvironmentFault(
+                    f"{self.name}: step() returned {name} of shape {np.shape(part)}, but must return {(self.count,)}"
+                )
+        return answer
+
     def _row(self, obs: Any, masks: Any, i: int, where: str, over: bool = False) -> np.ndarray:
         mask = None if masks is None or over else flat_mask(masks[i])
         if self.spaces.masked and not over and (fault := why_not_a_mask(mask, self.spaces)):
             raise EnvironmentFault(f"{self._where(i)}: its mask after a {where} cannot be used: {fault}")
-        seen = row_of(obs, i)
+        try:
+            seen = row_of(obs, i)
+        except (LookupError, TypeError) as error:
+            raise EnvironmentFault(f"{self._where(i)}: {where}() gave no observation of it, but must of all") from error
         if self.notes is not None:
             self._examine(seen, i, where, self.notes)
         row = self._observe(seen, mask)
@@ -135,8 +166,8 @@ class VectorWorld:
 
     def _resets_as_a_whole(self, why: str) -> ToppoError:
         return ToppoError(
-            f"{self.name} does not reset single environments by options['reset_mask'] ({why}): "
-            "give the function that makes one environment instead"
+            f"{self.name} does not reset single environments, each by its seed and options['reset_mask'] ({why}): give "
+            f"the id or the function that makes one environment, and envs={self.count}, instead"
         )
 
     def _where(self, i: int) -> str:
@@ -163,16 +194,28 @@ class Solo:
         """Play in that world."""
         self.world, self.env, self.spaces = world, getattr(world, "env", world), world.spaces
         self.name = world.name
-        self.row = np.zeros(self.spaces.row_size, self.spaces.row_dtype)  # what was seen last
+        self._rows = np.zeros((world.count, self.spaces.row_size), self.spaces.row_dtype)
+        self._rng = np.random.default_rng(0)
+
+    @property
+    def row(self) -> np.ndarray:
+        """What was seen last."""
+        row: np.ndarray = self._rows[0]
+        return row
 
     def reset(self, seed: int) -> None:
         """Start an episode."""
-        self.row = self.world.reset(dict.fromkeys(range(self.world.count), Start(seed)))[0]
+        self._rows = self.world.reset(dict.fromkeys(range(self.world.count), Start(seed)))
 
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
-        """One step; an ending is that of the whole episode."""
-        moved = self.world.step(np.stack([action] * self.world.count))
-        over, terminated, self.row = bool(moved.over[0]), bool(moved.terminated[0]), moved.rows[0]
+        """One step, in which the others do anything; an ending is that of the whole episode."""
+        others = [random_action(self.spaces, mask_in(row, self.spaces), self._rng) for row in self._rows[1:]]
+        moved = self.world.step(np.stack([action, *others]))
+        ended = {int(i): Start(0) for i in np.flatnonzero(moved.over) if i > 0}
+        self._rows = moved.rows
+        if ended:
+            self._rows = self.world.reset(ended)
+        over, terminated = bool(moved.over[0]), bool(moved.terminated[0])
         return float(moved.reward[0]), over and terminated, over and not terminated
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """What a source of environments stands for: single ones, or a world that is stepped together."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import gymnasium as gym
@@ -10,11 +10,11 @@ import numpy as np
 from toppo.envs.atari import AtariGames, is_atari
 from toppo.envs.check import NOT_REPEATED, STEPS, examine, notes_on, probing_action
 from toppo.envs.environment import Environment, open_environment
-from toppo.envs.make import EnvSource, make
+from toppo.envs.make import EnvSource, make, name_of
 from toppo.envs.rows import mask_in
 from toppo.envs.spaces import Env, Spaces
 from toppo.envs.together import Solo, Start, VectorWorld, World
-from toppo.errors import ToppoError
+from toppo.errors import RAISED, EnvironmentFault, ToppoError
 
 
 def is_world(source: Any) -> bool:
@@ -96,16 +96,48 @@ def play(world: World) -> list[bytes]:
 
 def look(source: EnvSource, announce: Callable[[str], None] = lambda call: None) -> tuple[Spaces, list[str]]:
     """The spaces of an environment that keeps its word, and notes on what is odd about it."""
-    world = open_world(source, getattr(source, "num_envs", 2)) if is_world(source) else None
-    if world is not None:
-        notes = examine_world(world)
-        if isinstance(source, str):
-            world.close()
-        return world.spaces, notes
+    if is_world(source):
+        return look_at_world(source)
     env = make(source)
     try:
-        return examine(Announced(env, announce))
+        with naming(name_of(source)):
+            return examine(Announced(env, announce))
     finally:
         if env is not source:
-            with suppress(Exception):
+            with suppress(*RAISED):
                 env.close()
+
+
+def look_at_world(source: EnvSource) -> tuple[Spaces, list[str]]:
+    """``look`` at environments that are stepped together."""
+    try:
+        world = open_world(source, getattr(source, "num_envs", 2))
+        assert world is not None
+        notes = examine_world(world)
+    except EnvironmentFault:
+        # What is wrong with one of them is easier to understand than what all of them made of it.
+        if (one := one_of(source)) is not None:
+            with naming(f"{name_of(source)} (environment 0)"):
+                examine(one)
+        raise
+    if isinstance(source, str):
+        world.close()
+    return world.spaces, notes
+
+
+def one_of(source: Any) -> Env | None:
+    """One of the environments that a vector environment is made of, if they can be had."""
+    inner = source.unwrapped if isinstance(source, gym.vector.VectorEnv) else None
+    if isinstance(inner, gym.vector.AsyncVectorEnv):
+        return inner.env_fns[0]()
+    return inner.envs[0] if isinstance(inner, gym.vector.SyncVectorEnv) else None
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Say of which environment a sentence is."""
+    try:
+        yield
+    except ToppoError as error:
+        error.args = (f"{name}: {error}",)
+        raise
