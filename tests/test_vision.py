@@ -1,9 +1,5 @@
 """The networks that read images."""
 
-import os
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -102,39 +98,6 @@ def test_a_batch_in_parts_is_what_it_is_as_a_whole(monkeypatch, rows, calls):
     np.testing.assert_array_equal(brightness, pixels.astype(int).sum(axis=1))
     assert list(dict.fromkeys(sizes)) == calls
     assert nets.in_parts(lambda params, x: x, (), seen.vector) is seen.vector
-
-
-GRADIENTS = """
-import os, sys
-os.sched_setaffinity(0, set(map(int, sys.argv[1].split(","))))
-import hashlib, jax, numpy as np
-from toppo.nets import Seen
-from toppo.update import SAME_SUMS
-from toppo.vision import vision_body
-
-for shape, size in (((4, 84, 84), 256), ((7, 7, 3), 64), ((56, 56, 3), 64)):
-    rng = np.random.default_rng(0)
-    body = vision_body([shape], 3, (64,))
-    params = body.init(jax.random.key(0), [(6, 0.01), (1, 1.0)])
-    pixels = rng.integers(256, size=(size, int(np.prod(shape))), dtype=np.uint8)
-    seen = Seen(rng.standard_normal((size, 3), dtype=np.float32), np.zeros((size, 0), bool), pixels)
-    loss = lambda params: jax.numpy.square(body.apply(params, seen) - 1).mean()
-    gradient = jax.jit(jax.grad(loss), compiler_options=SAME_SUMS)(params)
-    print([hashlib.sha256(np.asarray(x).tobytes()).hexdigest()[:8] for x in jax.tree.leaves(gradient)])
-"""
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
-def test_gradients_are_the_same_bytes_on_any_number_of_cores():
-    cores = sorted(os.sched_getaffinity(0))
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", GRADIENTS, ",".join(map(str, chosen))], capture_output=True, text=True, check=True
-        ).stdout
-        for chosen in (cores, cores[:1])
-    ]
-    assert len(found[0].splitlines()) == 3
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("shape", [(4, 84, 84), (3, 40, 50), (1, 7, 9)])
