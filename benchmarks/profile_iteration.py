@@ -19,7 +19,8 @@ import mujoco
 import numpy as np
 from page import write_page
 
-from toppo.collect.worker import Worker, buffers_in, buffers_size
+from toppo.collect.buffers import buffers_in, buffers_size
+from toppo.collect.worker import Worker
 from toppo.device import prepare
 from toppo.maths.moments import shift_and_factor
 from toppo.nets import acting_weights

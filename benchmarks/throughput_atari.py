@@ -77,7 +77,7 @@ def stored_bytes(env_id: str) -> tuple[int, int]:
     """Bytes per step of a batch in memory, and those of its observation alone."""
     import jax
 
-    from toppo.collect.worker import buffer_layout
+    from toppo.collect.buffers import buffer_layout
     from toppo.presets import spec_for
     from toppo.runs import setup_for
     from toppo.setup import initial_learner, network, plan

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from toppo.collect.act import Acting
+from toppo.collect.buffers import Plan
 from toppo.collect.episodes import no_episode
-from toppo.collect.worker import Plan
 from toppo.envs import Spaces
 from toppo.maths.moments import no_data
 from toppo.nets import acting_weights, jax_acting, make_net, mlp_body, see_parts, see_vector

@@ -14,10 +14,10 @@ from jax import Array
 from jax.dtypes import canonicalize_dtype
 
 from toppo import metrics
+from toppo.collect.buffers import Buffers
 from toppo.collect.episodes import Finished, advance
 from toppo.collect.faults import Notice
 from toppo.collect.pool import Pool
-from toppo.collect.worker import Buffers
 from toppo.cores import stay_on, staying_on, taken_by, threads_of_xla
 from toppo.envs.rows import numbers_in
 from toppo.errors import LearnerFault

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from tests import probes
+from toppo.collect.buffers import Plan, batch_noise, buffers_in, buffers_size
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.pool import open_pool
 from toppo.collect.preflight import look_apart
-from toppo.collect.worker import Plan, Worker, batch_noise, buffers_in, buffers_size
+from toppo.collect.worker import Worker
 from toppo.envs import describe, make
 from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
 from toppo.streams import Purpose, seed_for, stream

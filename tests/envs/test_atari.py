@@ -2,10 +2,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from toppo.collect.buffers import Plan
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
-from toppo.collect.worker import Plan
 from toppo.envs.make import is_registered, kind_of, make
 from toppo.envs.together import Start
 from toppo.envs.world import look, open_player

@@ -6,7 +6,8 @@ import pytest
 
 from toppo.envs.environment import Environment, step_together
 from toppo.envs.make import quiet_mujoco
-from toppo.envs.mujoco import RUNNERS, TASKS, costs, thin_step
+from toppo.envs.mujoco import TASKS, costs, thin_step
+from toppo.envs.mujoco_together import RUNNERS
 from toppo.errors import EnvironmentFault, NotFinite
 from toppo.presets import PAPER_TASKS
 

@@ -11,10 +11,10 @@ from tests.collect.test_pool import fill_weights
 from tests.envs.test_check import OldStep
 from tests.probes import Walk, flip, walk
 from tests.worlds import BOX, Forbidden, masked
+from toppo.collect.buffers import Plan
 from toppo.collect.episodes import advance, after_replay, no_episode
 from toppo.collect.faults import NO_TOLERANCE, Tolerance
 from toppo.collect.pool import open_pool
-from toppo.collect.worker import Plan
 from toppo.envs.world import look, open_world
 from toppo.errors import EnvironmentFault, ToppoError
 

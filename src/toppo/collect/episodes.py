@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from toppo.collect.buffers import Buffers, Plan
 from toppo.collect.faults import Lost
-from toppo.collect.worker import Buffers, Plan
 from toppo.types import OpenEpisode
 
 

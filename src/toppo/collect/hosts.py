@@ -6,10 +6,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from toppo.collect.act import Acting
+from toppo.collect.buffers import Buffers, Plan
 from toppo.collect.child import Child, address, too_long
 from toppo.collect.faults import Ends, Lost, Notice, Tolerance
 from toppo.collect.together import WorldWorker
-from toppo.collect.worker import Buffers, Plan, Worker
+from toppo.collect.worker import Worker
 from toppo.envs import EnvSource
 from toppo.envs.environment import describe_call, label_of
 from toppo.envs.world import open_world

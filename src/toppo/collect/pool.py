@@ -8,10 +8,10 @@ import gymnasium as gym
 import numpy as np
 
 from toppo.collect.act import Acting
+from toppo.collect.buffers import Buffers, Plan, batch_noise, buffers_in, buffers_size
 from toppo.collect.child import can_live_elsewhere
 from toppo.collect.faults import NO_TOLERANCE, Ends, Lost, Notice, Tolerance
 from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
-from toppo.collect.worker import Buffers, Plan, batch_noise, buffers_in, buffers_size
 from toppo.cores import taken_by
 from toppo.envs import EnvSource
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError

@@ -8,8 +8,9 @@ import sys
 import traceback
 from contextlib import suppress
 
+from toppo.collect.buffers import Plan, buffers_in
 from toppo.collect.wire import receive, send
-from toppo.collect.worker import Plan, Worker, buffers_in
+from toppo.collect.worker import Worker
 from toppo.cores import give_way, stay_on
 from toppo.envs.make import factory
 from toppo.envs.spaces_json import spaces_to_json

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from toppo.collect.act import Acting
+from toppo.collect.buffers import Buffers, Plan
 from toppo.collect.faults import Ends, Lost, Notice
-from toppo.collect.worker import Buffers, Plan, mlp_acting, not_replayed
+from toppo.collect.worker import mlp_acting, not_replayed
 from toppo.envs.check import random_action
 from toppo.envs.rows import mask_in
 from toppo.envs.together import Start, World

@@ -75,7 +75,7 @@ def flat_mask(mask: Any) -> np.ndarray:
     """A mask as one row: environments give one array, or one per dimension of the action."""
     parts = mask if isinstance(mask, tuple | list) and len(mask) and np.ndim(mask[0]) else (mask,)
     flat = np.concatenate([np.ravel(part) for part in parts])
-    if flat.dtype != bool and not (flat.dtype.kind in "iuf" and np.isin(flat, (0, 1)).all()):
+    if flat.dtype != bool and not (flat.dtype.kind in "iuf" and ((flat == 0) | (flat == 1)).all()):
         raise ValueError(f"the mask of allowed actions cannot be used: it is {mask!r:.80}, but must hold 0 and 1 alone")
     return flat.astype(bool)
 

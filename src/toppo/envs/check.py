@@ -16,8 +16,6 @@ NOT_REPEATED = (
     "it does not repeat itself after reset(seed=...) with the same actions, so resuming will not be bit-exact: draw "
     "all randomness from self.np_random"
 )
-
-
 LATE_MASK = (
     "step() gave an action_mask, but reset() gave none, so the first action would be chosen without: give it with both"
 )

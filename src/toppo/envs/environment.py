@@ -9,7 +9,8 @@ import numpy as np
 
 from toppo.envs.actions import action_to_env, mask_reader
 from toppo.envs.make import EnvSource, make, name_of, strip
-from toppo.envs.mujoco import EnvError, Step, costs, thin_step, thin_steps
+from toppo.envs.mujoco import Step, costs, thin_step
+from toppo.envs.mujoco_together import EnvError, thin_steps
 from toppo.envs.rows import LARGEST, held, live_rows, numbers_in, observer
 from toppo.envs.spaces import Env, describe
 from toppo.errors import RAISED, EnvironmentFault, NotFinite, in_one_line

@@ -133,7 +133,8 @@ def _say_action(spaces: Spaces) -> str:
 
 
 def _say(starts: Iterable[int], counts: Iterable[int]) -> str:
-    return ", ".join(f"{start} to {start + count - 1}" for start, count in zip(starts, counts, strict=True))
+    told = ", ".join(f"{start} to {start + count - 1}" for start, count in zip(starts, counts, strict=True))
+    return f"{told:.100}"
 
 
 def episode_limit(env: Env) -> int | None:

@@ -60,10 +60,8 @@ class VectorWorld:
         """Look at the first reset."""
         self.name, self.env, self.count = type(env).__name__, env, env.num_envs
         self.notes: list[str] | None = None  # a list in the look before training: then every row is examined
-        self._refuse_one_seed_for_all()
         with blaming(f"{self.name}: reset"):
-            _, info = self._answer(2, env.reset(seed=[0] * self.count))  # type: ignore[arg-type]
-            self._masks = masks_reader(env, info)
+            self._masks = masks_reader(env, self._first_info())
         limit = getattr(env.spec, "max_episode_steps", None)
         observation, action, masked = env.single_observation_space, env.single_action_space, self._masks is not None
         self.spaces = describe_spaces(observation, action, masked, limit)
@@ -111,17 +109,23 @@ class VectorWorld:
     def close(self) -> None:
         """Leave the environments open: they belong to whoever made them."""
 
-    def _refuse_one_seed_for_all(self) -> None:
-        """Refuse environments that are all reset by one seed: none of them could be reset alone."""
+    def _first_info(self) -> dict[str, Any]:
+        """The info of a first reset; environments that take only one seed for all could not be reset alone."""
         each: Any = [0] * self.count
         try:
-            self.env.reset(seed=each)
+            answer = self.env.reset(seed=each)
         except RAISED as error:
-            with suppress(*RAISED):
-                self.env.reset(seed=0)
-                each = None
-            if each is None:
+            if self._takes_one_seed():
                 raise self._resets_as_a_whole(said_by(error)) from error
+            raise
+        info: dict[str, Any] = self._answer(2, answer)[1]
+        return info
+
+    def _takes_one_seed(self) -> bool:
+        with suppress(*RAISED):
+            self.env.reset(seed=0)
+            return True
+        return False
 
     def _answer(self, size: int, answer: Any) -> Any:
         """What ``reset`` or ``step`` gave, if it has the right form."""
