@@ -301,10 +301,9 @@ def write_discrete(groups: list[Group]) -> None:
     (RESULTS / "discrete" / "README.md").write_text("\n".join(lines).rstrip() + "\n")
 
 
-def write_games(loaded: Loaded, groups: list[Group]) -> None:
+def write_games(loaded: Loaded) -> None:
     """Scores of training and of random play, side by side."""
-    if not groups:
-        return
+    groups = groups_of(loaded)
     save(curves_figure([g for g in groups if g.env in LONG_GAMES]), RESULTS / "games" / "long.png")
     by_arm = {(g.env, g.arm): g for g in groups}
     rows = []
@@ -344,7 +343,7 @@ def main() -> None:
             about = About(title, f"toppo report docs/results/{name}")
             write_report(load(RESULTS / name), RESULTS / name / "report.html", about)
     write_discrete(groups_in("discrete"))
-    write_games(load(RESULTS / "games"), groups_in("games"))
+    write_games(load(RESULTS / "games"))
     write_claims(groups + groups_in("humanoid"))
 
 

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO_ERROR = 64, 65, 66, 73, 74
-
-
 RAISED = (Exception, SystemExit)  # by an environment: one that wants to leave must not take the run with it
 
 
@@ -76,3 +74,13 @@ def blaming(where: str) -> Iterator[None]:
     except RAISED as error:
         details = {"traceback": traceback.format_exception(error)}
         raise EnvironmentFault(f"{where} raised {in_one_line(error)}", details) from error
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Say of which environment a sentence is."""
+    try:
+        yield
+    except ToppoError as error:
+        error.args = (f"{name}: {error}",)
+        raise

@@ -38,15 +38,13 @@ def record(policy: Policy, env_id: str, path: Path, seed: int, seconds: int = 8)
     def frame() -> np.ndarray:
         try:
             picture = np.asarray(draw())
-            if picture.ndim != 3:
-                raise VideoError(f"{env_id} cannot be filmed: its render() gives no picture [height, width, 3]")
-            height, width = (2 * (size // 2) for size in picture.shape[:2])
-        except VideoError:
-            raise
         except NotImplementedError as error:
             raise VideoError(f"{env_id} cannot be filmed: it defines no render()") from error
         except Exception as error:  # drawing fails in as many ways as there are drivers
             raise VideoError(f"{env_id} cannot be drawn here ({type(error).__name__}): {RENDERER_HINT}") from error
+        if picture.ndim != 3:
+            raise VideoError(f"{env_id} cannot be filmed: its render() gives no picture [height, width, 3]")
+        height, width = (2 * (size // 2) for size in picture.shape[:2])
         return np.ascontiguousarray(picture[:height, :width])
 
     count = 0

@@ -11,7 +11,7 @@ from toppo.envs.actions import action_to_env, flat_mask, why_not_a_mask
 from toppo.envs.check import LATE_MASK, examine_observation, kind, random_action
 from toppo.envs.rows import held, mask_in, numbers_in, observer, row_of
 from toppo.envs.spaces import Spaces, describe_spaces
-from toppo.errors import RAISED, EnvironmentFault, NotFinite, ToppoError, blaming, said_by
+from toppo.errors import RAISED, EnvironmentFault, NotFinite, ToppoError, blaming, naming, said_by
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
@@ -149,17 +149,12 @@ class VectorWorld:
         except (LookupError, TypeError) as error:
             raise EnvironmentFault(f"{self._where(i)}: {where}() gave no observation of it, but must of all") from error
         if self.notes is not None:
-            self._examine(seen, i, where, self.notes)
+            with naming(self._where(i)):
+                examine_observation(seen, self.spaces, self.env.single_observation_space, f"{where}()", self.notes)
         row = self._observe(seen, mask)
         if not held(numbers_in(row, self.spaces.obs_size)):
             raise NotFinite(f"{self._where(i)}: a {where} gave an observation that is not finite: {row}")
         return row
-
-    def _examine(self, seen: Any, i: int, where: str, notes: list[str]) -> None:
-        try:
-            examine_observation(seen, self.spaces, self.env.single_observation_space, f"{where}()", notes)
-        except EnvironmentFault as fault:
-            raise EnvironmentFault(f"{self._where(i)}: {fault}") from fault
 
     def _refuse_other_resets(self, obs: Any, others: Iterable[int]) -> None:
         """Environments that were to be left alone must show what they showed before."""

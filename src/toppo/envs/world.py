@@ -1,7 +1,7 @@
 """What a source of environments stands for: single ones, or a world that is stepped together."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import gymnasium as gym
@@ -14,7 +14,7 @@ from toppo.envs.make import EnvSource, make, name_of
 from toppo.envs.rows import mask_in
 from toppo.envs.spaces import Env, Spaces
 from toppo.envs.together import Solo, Start, VectorWorld, World
-from toppo.errors import RAISED, EnvironmentFault, ToppoError
+from toppo.errors import RAISED, EnvironmentFault, ToppoError, naming
 
 
 def is_world(source: Any) -> bool:
@@ -131,13 +131,3 @@ def one_of(source: Any) -> Env | None:
     if isinstance(inner, gym.vector.AsyncVectorEnv):
         return inner.env_fns[0]()
     return inner.envs[0] if isinstance(inner, gym.vector.SyncVectorEnv) else None
-
-
-@contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Say of which environment a sentence is."""
-    try:
-        yield
-    except ToppoError as error:
-        error.args = (f"{name}: {error}",)
-        raise
