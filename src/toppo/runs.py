@@ -1,9 +1,8 @@
 """One run: joins the training loop and the run directory.  Start, resume, load, evaluate."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from toppo.errors import CANNOT_CREATE, IO_ERROR, NO_INPUT, Fault, ToppoError
 from toppo.evaluate import play, policy_of
 from toppo.interrupt import Interrupted, StopRequest, stop_request
 from toppo.records import Records
-from toppo.rundir.checkpoint import Checkpoint, CheckpointError, add_checkpoint, newest_checkpoint
+from toppo.rundir.checkpoint import Checkpoint, CheckpointError, Declared, add_checkpoint, newest_checkpoint
 from toppo.rundir.files import refuse_strange_entries
 from toppo.rundir.layout import Layout, read_json, write_json
 from toppo.rundir.lock import exclusive
@@ -123,9 +122,13 @@ def resume(
         )
     source = source if source is not None else source_of(spec)
     setup, notes = _setup_and_notes(spec, source, options)
+
+    def fits(facts: dict[str, Any], arrays: Mapping[str, Declared]) -> None:
+        check_facts(setup._replace(spaces=spaces_from_json(facts.get("spaces"))), facts, arrays)
+
     with exclusive(layout.lock):
         try:
-            checkpoint, damaged = newest_checkpoint(layout.checkpoints, partial(check_facts, setup))
+            checkpoint, damaged = newest_checkpoint(layout.checkpoints, fits)
             refuse_other_spaces(name_of(source), setup.spaces, spaces_from_json(checkpoint.facts["spaces"]))
         except CheckpointError as error:
             if error.code != NO_INPUT:

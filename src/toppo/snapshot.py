@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from toppo.envs.spaces_json import spaces_from_json
 from toppo.maths.moments import Moments
 from toppo.rundir.checkpoint import CheckpointError
 from toppo.setup import Setup, initial_learner, network
@@ -79,8 +78,7 @@ def check_arrays(setup: Setup, arrays: Mapping[str, Shaped], facts: Mapping[str,
 
 
 def check_facts(setup: Setup, facts: Mapping[str, Any], arrays: Mapping[str, Shaped]) -> None:
-    """``check_arrays`` as a reader of checkpoints calls it, with the spaces that the checkpoint says are its own."""
-    setup = setup._replace(spaces=spaces_from_json(facts.get("spaces")))
+    """``check_arrays`` as a reader of checkpoints calls it."""
     check_arrays(setup, arrays, facts.get("state", {}))
 
 
