@@ -15,12 +15,12 @@ import numpy as np
 from page import write_page
 
 from toppo.collect.pool import open_pool
-from toppo.device import prepare
-from toppo.presets import spec_for
+from toppo.learn.loop import train
+from toppo.learn.setup import initial_state, plan
+from toppo.learn.xla import prepare
 from toppo.report.figures import panels, save
-from toppo.runs import setup_for
-from toppo.setup import initial_state, plan
-from toppo.train import train
+from toppo.runs.presets import spec_for
+from toppo.runs.run import setup_for
 
 COMPILING, COUNTED = 8, 12  # iterations; memory must be full before one counts
 AXES = {
@@ -59,8 +59,8 @@ def microseconds(envs: int = 8, n: int = 2048, n_policies: int = 5, width: int =
     name = f"Still{obs}-v0"
     if name not in gym.registry:
         gym.register(name, entry_point=lambda: Still(obs))
-    settings = {"envs": envs, "n": n, "n_policies": n_policies, "hidden": (width, width)}
-    free = {"early_stop": False, "alpha": 1e9, "noop_steps": 0, "reset_each_batch": False}
+    settings = {"n_envs": envs, "n_steps": n, "n_policies": n_policies, "hidden": (width, width)}
+    free = {"early_stop": False, "alpha": 1e9, "warmup_steps": 0, "reset_each_batch": False}
     spec = spec_for(name, "toppo", 10**9, 0, **settings, **free)
     setup = setup_for(spec, name)
     pool, moments = open_pool(plan(setup), name, 0), []

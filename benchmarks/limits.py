@@ -37,7 +37,7 @@ def speeds(env_id: str, row: list[str], copies: int) -> float:
 def train(env_id: str, folder: Path, steps: int, cache: Path) -> subprocess.Popen:
     """A run in a process of its own, with its compiled programs kept in ``cache``."""
     code = "import sys; from toppo.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "train", env_id, "--steps", str(steps), "--out", str(folder)]
+    command = [sys.executable, "-c", code, "train", env_id, "--total-timesteps", str(steps), "--out", str(folder)]
     environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
     return subprocess.Popen([*command, "--workers", "1"], env=environment, stdout=subprocess.DEVNULL)
 

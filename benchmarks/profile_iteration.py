@@ -19,15 +19,15 @@ import mujoco
 import numpy as np
 from page import write_page
 
-from toppo.collect.buffers import buffers_in, buffers_size
+from toppo.collect.plan import buffers_in, buffers_size
 from toppo.collect.worker import Worker
-from toppo.device import prepare
+from toppo.learn.nets import acting_weights
+from toppo.learn.setup import Setup, plan
+from toppo.learn.state import State
+from toppo.learn.xla import prepare
 from toppo.maths.moments import shift_and_factor
-from toppo.nets import acting_weights
-from toppo.presets import spec_for
-from toppo.runs import Options, Progress, setup_for, start
-from toppo.setup import Setup, plan
-from toppo.types import State
+from toppo.runs.presets import spec_for
+from toppo.runs.run import Options, Progress, setup_for, start
 
 COMPILING = 4  # iterations at the start that do not count
 
@@ -85,7 +85,7 @@ def profile(env_id: str, algo: str, iterations: int) -> dict[str, float]:
     """Seconds per iteration of every part."""
     seen: list[tuple[float, dict[str, float]]] = []
     spec = spec_for(env_id, algo, 10**9, 0)
-    spec = spec_for(env_id, algo, (iterations + COMPILING) * spec.config.n, 0)
+    spec = spec_for(env_id, algo, (iterations + COMPILING) * spec.config.n_steps, 0)
     with tempfile.TemporaryDirectory() as folder:
 
         def observe(progress: Progress) -> None:

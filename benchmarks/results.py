@@ -19,9 +19,9 @@ from toppo.report.compare import Group, Pair, groups_of, of_runs, pairs_of, verd
 from toppo.report.figures import curves_figure, save
 from toppo.report.load import Loaded, load
 from toppo.report.page import About, write_report
-from toppo.report.statistics import LEAST_FOR_INTERVAL
+from toppo.report.scores import game_of
+from toppo.report.statistics import MIN_FOR_INTERVAL
 from toppo.report.tables import FINAL_COLUMNS, PAIR_COLUMNS, Cell, finals, number, pairs, show, summary
-from toppo.scores import game_of
 from toppo.studies.paper import FAMILY, LONG_GAMES, MINIGRID
 
 LEARNING = RESULTS / "learning"
@@ -110,7 +110,7 @@ def memory_moves(learning: list[Group]) -> list[str]:
     for group in (g for g in learning if g.arm == "toppo"):
         sizes = np.array([r.series["memory/size"] for r in group.runs])
         low, middle, high = np.nanpercentile(sizes, [5, 50, 95])
-        side = "open" if len(group.runs) < LEAST_FOR_INTERVAL else "confirmed" if high - low >= 0.5 else "contradicted"
+        side = "open" if len(group.runs) < MIN_FOR_INTERVAL else "confirmed" if high - low >= 0.5 else "contradicted"
         lines.append(
             f"- {group.env}: **{side}**. |M| averaged over a hundredth of a run lies between {low:.2f} and {high:.2f} "
             f"(5% and 95%), median {middle:.2f} ({of_runs(len(group.runs))})."

@@ -17,11 +17,11 @@ import time
 def inputs_of_an_update():
     """The program that improves the policy, and its inputs in the second iteration of a run."""
     from toppo.collect.pool import open_pool
-    from toppo.device import prepare
-    from toppo.presets import spec_for
-    from toppo.runs import setup_for
-    from toppo.setup import initial_state, plan
-    from toppo.train import _Loop
+    from toppo.learn.loop import _Loop
+    from toppo.learn.setup import initial_state, plan
+    from toppo.learn.xla import prepare
+    from toppo.runs.presets import spec_for
+    from toppo.runs.run import setup_for
 
     prepare()
     setup = setup_for(spec_for("HalfCheetah-v5", "ppo", 10**6, 0), "HalfCheetah-v5")

@@ -50,10 +50,10 @@ def rows(peers: list[str]) -> dict[str, list[str]]:
     for peer in peers:
         title = PEERS[peer][0]
         for envs in ("1", "16", "64", "128"):
-            table[f"{title}, {envs} env{'s' * (envs != '1')}"] = [peer, "--envs", envs]
+            table[f"{title}, {envs} env{'s' * (envs != '1')}"] = [peer, "--n-envs", envs]
         if peer == "sb3":
-            table[f"{title}, 1 env, no normalisation"] = [peer, "--envs", "1", "--normalise", "0"]
-            table[f"{title}, 8 envs in processes"] = [peer, "--envs", "8", "--processes", "1"]
+            table[f"{title}, 1 env, no normalisation"] = [peer, "--n-envs", "1", "--normalise", "0"]
+            table[f"{title}, 8 envs in processes"] = [peer, "--n-envs", "8", "--processes", "1"]
     return table | OURS
 
 
@@ -115,18 +115,18 @@ def products(env_id: str, updates: int = 20) -> float:
 
 def toppo(env_id: str, algo: str, workers: int, batches: int = 40, **settings) -> float:
     """Steps per second of this package from the fourth iteration on."""
-    from toppo.collect.faults import NO_TOLERANCE
+    from toppo.collect.faults import STRICT
     from toppo.collect.pool import open_pool
-    from toppo.device import prepare
-    from toppo.presets import spec_for
-    from toppo.runs import setup_for
-    from toppo.setup import acting, initial_state, plan
-    from toppo.train import train
+    from toppo.learn.loop import train
+    from toppo.learn.setup import acting, initial_state, plan
+    from toppo.learn.xla import prepare
+    from toppo.runs.presets import spec_for
+    from toppo.runs.run import setup_for
 
     prepare()
     spec = spec_for(env_id, algo, 10**9, 0, **settings)
     setup = setup_for(spec, env_id)
-    pool, began = open_pool(plan(setup), env_id, workers, NO_TOLERANCE, acting(setup)), 0.0
+    pool, began = open_pool(plan(setup), env_id, workers, STRICT, acting(setup)), 0.0
     for i, _ in enumerate(train(setup, initial_state(setup), pool)):
         if i == 3:
             began = time.perf_counter()
@@ -134,7 +134,7 @@ def toppo(env_id: str, algo: str, workers: int, batches: int = 40, **settings) -
             break
     seconds = time.perf_counter() - began
     pool.close()
-    return batches * spec.config.n / seconds
+    return batches * spec.config.n_steps / seconds
 
 
 def python_of(peer: str) -> Path:
@@ -243,7 +243,7 @@ def main() -> None:
             one = products(env_id)
         else:
             algo, envs, workers = rest[0], int(rest[1]), int(rest[2])
-            one = toppo(env_id, algo, workers, envs=envs, reset_each_batch=envs == 1)
+            one = toppo(env_id, algo, workers, n_envs=envs, reset_each_batch=envs == 1)
         print(json.dumps({"steps_per_second": one}))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

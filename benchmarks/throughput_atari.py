@@ -36,11 +36,11 @@ def emulator(env_id: str, steps: int = 500) -> float:
     import numpy as np
 
     from toppo.envs.atari import AtariGames, is_atari
-    from toppo.envs.together import Start
+    from toppo.envs.vector import ResetSpec
 
     assert is_atari(env_id)
     games, rng = AtariGames(env_id, GAMES), np.random.default_rng(0)
-    playing = {i: Start(i) for i in range(GAMES)}
+    playing = {i: ResetSpec(i) for i in range(GAMES)}
     games.reset(playing)
     began = time.perf_counter()
     for _ in range(steps):
@@ -58,8 +58,8 @@ def convolutions(env_id: str, updates: int = 3) -> float:
     import jax.numpy as jnp
     import numpy as np
 
-    from toppo.nets import Seen
-    from toppo.vision import vision_body
+    from toppo.learn.nets import Seen
+    from toppo.learn.vision import vision_body
 
     body, size = vision_body([(4, 84, 84)], 0, ()), GAMES * STEPS // MINIBATCHES
     params = body.init(jax.random.key(0), [(5, 1.0)])
@@ -77,12 +77,12 @@ def stored_bytes(env_id: str) -> tuple[int, int]:
     """Bytes per step of a batch in memory, and those of its observation alone."""
     import jax
 
-    from toppo.collect.buffers import buffer_layout
-    from toppo.presets import spec_for
-    from toppo.runs import setup_for
-    from toppo.setup import initial_learner, network, plan
-    from toppo.types import Scale
-    from toppo.update import RawBatch, compile_programs
+    from toppo.algos.contract import Scale
+    from toppo.collect.plan import buffer_layout
+    from toppo.learn.programs import RawBatch, compile_programs
+    from toppo.learn.setup import initial_learner, network, plan
+    from toppo.runs.presets import spec_for
+    from toppo.runs.run import setup_for
 
     spec = spec_for(env_id, "toppo", 1, 0)
     setup = setup_for(spec, env_id)
@@ -94,7 +94,7 @@ def stored_bytes(env_id: str) -> tuple[int, int]:
     learner, iteration = jax.eval_shape(lambda: initial_learner(setup)), jax.ShapeDtypeStruct((), "int32")
     segment, *_ = jax.eval_shape(programs.label, learner.params, raw, scale, iteration)
     every = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(segment))
-    return every // spec.config.n, segment.obs.size // spec.config.n
+    return every // spec.config.n_steps, segment.obs.size // spec.config.n_steps
 
 
 def measure(env_id: str, row: list[str], batches: str) -> float:

@@ -43,11 +43,11 @@ def theirs(env: str) -> dict:
 def ours(env: str, steps: int, seed: int) -> tuple[list[int], list[float]]:
     """All training episodes of one run of ours: steps until the end, return."""
     from toppo.collect.pool import open_pool
-    from toppo.device import prepare
-    from toppo.presets import spec_for
-    from toppo.runs import setup_for
-    from toppo.setup import initial_state, plan
-    from toppo.train import train
+    from toppo.learn.loop import train
+    from toppo.learn.setup import initial_state, plan
+    from toppo.learn.xla import prepare
+    from toppo.runs.presets import spec_for
+    from toppo.runs.run import setup_for
 
     prepare()
     setup = setup_for(spec_for(env, "trpo", steps, seed, **OURS), env)

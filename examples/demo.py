@@ -10,7 +10,20 @@ RUN = Path("runs/demo")
 
 def demo(steps: int = 300_000) -> None:
     shutil.rmtree(RUN, ignore_errors=True)
-    main(["train", "HalfCheetah-v5", "--algo", "toppo", "--steps", str(steps), "--seed", "0", "--out", str(RUN)])
+    main(
+        [
+            "train",
+            "HalfCheetah-v5",
+            "--algo",
+            "toppo",
+            "--total-timesteps",
+            str(steps),
+            "--seed",
+            "0",
+            "--out",
+            str(RUN),
+        ]
+    )
     main(["plot", str(RUN), "--out", str(RUN / "curve.png")])
     try:
         main(["evaluate", str(RUN), "--episodes", "3", "--video", str(RUN / "film.mp4")])

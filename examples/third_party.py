@@ -30,7 +30,7 @@ def empty_room() -> gym.Env[Any, Any]:
 
 
 def third_party(steps: int = 20_000) -> None:
-    agent = toppo.PPO(empty_room, seed=0, n=512, envs=8, minibatches=8, gamma=0.99, noop_steps=512)
+    agent = toppo.PPO(empty_room, seed=0, n_steps=512, n_envs=8, n_minibatches=8, gamma=0.99, warmup_steps=512)
     before = np.mean(agent.evaluate(episodes=10, deterministic=False))
     agent.learn(steps)
     after = np.mean(agent.evaluate(episodes=10, deterministic=False))

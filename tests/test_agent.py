@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 
 import toppo
-from tests import probes, worlds
-from tests.training import forward
+from tests.support import probes, worlds
+from tests.support.training import forward
 from toppo.collect.pool import open_pool
 from toppo.errors import ToppoError
+from toppo.learn.setup import plan
+from toppo.rng import Stream, seed_for
 from toppo.rundir.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
-from toppo.setup import plan
-from toppo.snapshot import state_to_arrays
-from toppo.streams import Purpose, seed_for
+from toppo.runs.state_io import state_to_arrays
 
-SMALL = {"n": 64, "minibatches": 4, "epochs": 2, "hidden": (8,), "noop_steps": 128}
+SMALL = {"n_steps": 64, "n_minibatches": 4, "n_epochs": 2, "hidden": (8,), "warmup_steps": 128}
 SOURCES = [probes.walk, probes.flip]
 
 
@@ -57,8 +57,8 @@ def test_evaluating_moves_neither_the_policy_nor_the_normaliser(trained):
 @pytest.mark.parametrize("algo", [toppo.PPO, toppo.ToPPO], ids=["ppo", "toppo"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_learning_on_after_a_load_is_learning_without_a_break(tmp_path, algo, workers):
-    whole = small(algo=algo, envs=2).learn(384, workers=0)
-    part = small(algo=algo, envs=2).learn(192, workers=workers)
+    whole = small(algo=algo, n_envs=2).learn(384, workers=0)
+    part = small(algo=algo, n_envs=2).learn(192, workers=workers)
     part.save(tmp_path / "deep" / "agent")
     again = toppo.load(tmp_path / "deep" / "agent", env=probes.walk).learn(192, workers=workers)
     assert again.num_timesteps == whole.num_timesteps == 384
@@ -107,7 +107,7 @@ def test_the_most_likely_action_is_the_network_on_normalised_observations():
 
 
 def test_actions_stay_inside_the_environments_bounds():
-    agent = small(probes.walk, log_std=3.0)
+    agent = small(probes.walk, log_std_init=3.0)
     actions, _ = agent.predict(np.zeros((200, 2)))
     low, high = agent.source().action_space.low, agent.source().action_space.high
     assert np.all(actions >= low)
@@ -194,7 +194,7 @@ def test_the_policy_that_is_played_is_the_one_that_predicts():
     agent = small(probes.walk).learn(128, workers=0)
     [expected] = agent.evaluate(1)
     env = probes.Walk()
-    obs, _ = env.reset(seed=seed_for(3, Purpose.EVALUATION, 0, 0))
+    obs, _ = env.reset(seed=seed_for(3, Stream.EVALUATION, 0, 0))
     total, ended = 0.0, False
     while not ended:
         action, _ = agent.predict(obs, deterministic=True)
@@ -298,7 +298,7 @@ def test_loading_what_is_not_there_is_one_sentence(tmp_path):
 
 
 def test_workers_are_used_when_the_environment_can_be_made_elsewhere():
-    agent = small(envs=2)
+    agent = small(n_envs=2)
     pool = open_pool(plan(agent.setup), agent.source, 2)
     assert len(pool.pids()) == 2
     pool.close()
@@ -309,14 +309,14 @@ def test_settings_are_refused_by_name():
     with pytest.raises(ValueError, match="has no setting learning_rate"):
         toppo.PPO(probes.walk, learning_rate=3)
     with pytest.raises(ToppoError, match="reset_each_batch needs whole episodes"):
-        toppo.PPO("Pendulum-v1", reset_each_batch=True, n=128)
+        toppo.PPO("Pendulum-v1", reset_each_batch=True, n_steps=128)
     with pytest.raises(AttributeError, match="SAC"):
         _ = toppo.SAC
 
 
 def test_hidden_randomness_does_not_mix_two_episodes():
     """After a replay that led elsewhere a new episode begins, and the books begin with it."""
-    agent = small(probes.hidden, algo=toppo.PPO, n=32, noop_steps=0)  # episodes of 23 steps
+    agent = small(probes.hidden, algo=toppo.PPO, n_steps=32, warmup_steps=0)  # episodes of 23 steps
     episodes = []
     for _ in range(6):
         agent.learn(32, workers=0, callback=lambda iteration: episodes.extend(iteration.episodes))
@@ -426,5 +426,5 @@ class Only(gym.Env):
 def test_the_first_of_several_environments_is_played_in_and_the_others_follow_their_rules(mode):
     """The others end before the first does, and allow what it forbids."""
     kinds = [(0, 9), (1, 4), (2, 5)]
-    agent = small(gym.vector.SyncVectorEnv([lambda k=k: Only(*k) for k in kinds], autoreset_mode=mode), n=63)
+    agent = small(gym.vector.SyncVectorEnv([lambda k=k: Only(*k) for k in kinds], autoreset_mode=mode), n_steps=63)
     assert agent.evaluate(3) == [9.0] * 3

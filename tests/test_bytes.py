@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import toppo
-from tests.worlds import Glance
+from tests.support.worlds import Glance
 from toppo.algos import REGISTRY
 from toppo.rundir.versions import versions
 
@@ -29,7 +29,7 @@ NAMES = {
     "oppo": "OffPolicyPPO",
     "disc": "DISC",
 }
-TINY = {"n": 64, "minibatches": 4, "epochs": 2, "hidden": (16, 16), "noop_steps": 64, "envs": 2}
+TINY = {"n_steps": 64, "n_minibatches": 4, "n_epochs": 2, "hidden": (16, 16), "warmup_steps": 64, "n_envs": 2}
 ENVS = {
     "Hopper-v5": ("Hopper-v5", {"reset_each_batch": False}),
     "CartPole-v1": ("CartPole-v1", {}),

@@ -22,8 +22,19 @@ def logged(folder: Path) -> dict[str, set[str]]:
     names: dict[str, set[str]] = {"metrics.jsonl": set(), "episodes.jsonl": set(), "timing.jsonl": set()}
     runs = {"toppo": [], "geppo": ["--eps-vary"], "trpo": [], "disc": []}  # between them they log every name
     for algo, own in runs.items():
-        small = ["--n", "256", "--noop-steps", "256", "--hidden", "8", "--epochs", "2", "--minibatches", "4"]
-        flags = ["--steps", "1024", "--workers", "0", "--no-tensorboard", "--out", str(folder / algo)]
+        small = [
+            "--n-steps",
+            "256",
+            "--warmup-steps",
+            "256",
+            "--hidden",
+            "8",
+            "--n-epochs",
+            "2",
+            "--n-minibatches",
+            "4",
+        ]
+        flags = ["--total-timesteps", "1024", "--workers", "0", "--no-tensorboard", "--out", str(folder / algo)]
         main(["train", "Pendulum-v1", "--algo", algo, *own, *small, *flags])
         for name, found in names.items():
             for line in (folder / algo / name).read_text().splitlines()[1:]:
@@ -94,9 +105,9 @@ def test_the_readme_shows_the_main_commands():
 def test_every_command_is_found_in_a_page(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
-        "Type `toppo list`.\n```\ntoppo train X --n 3    # so\n$ toppo resume RUN\n```\n`toppo`, toppo trains\n"
+        "Type `toppo list`.\n```\ntoppo train X --n-steps 3    # so\n$ toppo resume RUN\n```\n`toppo`, toppo trains\n"
     )
-    assert commands_in(page) == ["toppo train X --n 3", "toppo resume RUN", "toppo list"]
+    assert commands_in(page) == ["toppo train X --n-steps 3", "toppo resume RUN", "toppo list"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)

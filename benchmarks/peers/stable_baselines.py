@@ -14,7 +14,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", choices=["sb3", "sbx"], default="sb3")
     parser.add_argument("--env", default="HalfCheetah-v5")
-    parser.add_argument("--envs", type=int, default=1)
+    parser.add_argument("--n-envs", type=int, default=1)
     parser.add_argument("--normalise", type=int, default=1)
     parser.add_argument("--processes", type=int, default=0)
     parser.add_argument("--batches", type=int, default=4)

@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--library")
     parser.add_argument("--env", default="HalfCheetah-v5")
-    parser.add_argument("--envs", type=int, default=1)
+    parser.add_argument("--n-envs", type=int, default=1)
     parser.add_argument("--batches", type=int, default=4)
     a = parser.parse_args()
     torch.set_num_threads(1)  # faster than two for networks of this size
@@ -40,7 +40,7 @@ def main() -> None:
     algorithm = PPO(
         policy=policy,
         critic=ContinuousCritic(preprocess_net=net()),
-        optim=AdamOptimizerFactory(lr=3e-4),
+        optim=AdamOptimizerFactory(learning_rate=3e-4),
         ent_coef=0.0,
         max_grad_norm=0.5,
         return_scaling=True,

@@ -48,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--library")
     parser.add_argument("--env", default="HalfCheetah-v5")
-    parser.add_argument("--envs", type=int, default=1)
+    parser.add_argument("--n-envs", type=int, default=1)
     parser.add_argument("--batches", type=int, default=4)
     a = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -69,7 +69,7 @@ def main() -> None:
     buffer = ReplayBuffer(storage=LazyTensorStorage(BATCH), sampler=SamplerWithoutReplacement(), batch_size=MINIBATCH)
     advantage = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
     loss = ClipPPOLoss(actor, critic, clip_epsilon=0.2, entropy_bonus=False, normalize_advantage=True)
-    optimiser = torch.optim.Adam(loss.parameters(), lr=3e-4)
+    optimiser = torch.optim.Adam(loss.parameters(), learning_rate=3e-4)
     began = 0.0
     for i, batch in enumerate(collector):
         with torch.no_grad():

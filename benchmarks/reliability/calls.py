@@ -105,7 +105,7 @@ def calls(folder: Path, out: Path, go_on: bool) -> Iterator[dict[str, Any]]:
     """A run with a worker process, a study on this machine, and every crafted directory with four commands."""
     toppo = [sys.executable, "-m", "toppo.cli"]
     root = folder / "watched"
-    flags = ["--steps", 960, "--checkpoint-every", 96, "--workers", 1, "--out", root]
+    flags = ["--total-timesteps", 960, "--checkpoint-every", 96, "--workers", 1, "--out", root]
     found = watch(folder, [*toppo, "train", *TRAIN, *flags])
     yield {
         "what": "train",
@@ -115,8 +115,8 @@ def calls(folder: Path, out: Path, go_on: bool) -> Iterator[dict[str, Any]]:
         **appeared(found, root),
     }
     study = folder / "small.json"
-    arm = {"algo": "ppo", "settings": {"n": 96, "noop_steps": 0}}
-    grid = {"arms": [arm], "envs": ["CartPole-v1"], "steps": 192, "seeds": 2}
+    arm = {"algo": "ppo", "settings": {"n_steps": 96, "warmup_steps": 0}}
+    grid = {"arms": [arm], "n_envs": ["CartPole-v1"], "steps": 192, "seeds": 2}
     study.write_text(json.dumps({"schema": 1, "grids": [grid]}))
     found = watch(folder, [*toppo, "study", study, "--out", folder / "study", "--jobs", 2])
     yield {"what": "study", **network(found), "executed": executed(found)}

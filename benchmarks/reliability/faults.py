@@ -18,13 +18,13 @@ from benchmarks.reliability.processes import Child, command, content, lines
 from tests import probes
 from tests.collect.test_pool import fill_weights, plan_for
 from toppo.collect.episodes import advance, no_episode
-from toppo.collect.faults import Tolerance
+from toppo.collect.faults import FaultPolicy
 from toppo.collect.pool import open_pool
 from toppo.errors import EnvironmentFault, ToppoError
 from toppo.rundir.checkpoint import newest_checkpoint
 from toppo.rundir.lock import exclusive
 
-RUN = [*TRAIN, "--steps", 9600, "--workers", 0, "--no-tensorboard"]
+RUN = [*TRAIN, "--total-timesteps", 9600, "--workers", 0, "--no-tensorboard"]
 HOW = ["--checkpoint-every", 480, "--workers", 0, "--no-tensorboard"]
 
 
@@ -118,7 +118,7 @@ def races(folder: Path, count: int) -> dict[str, Any]:
     return {"races": count, "exactly one winner": sum(winners)}
 
 
-def collect(workers: int, tolerance: Tolerance) -> tuple[list[bytes], list[Any]]:
+def collect(workers: int, tolerance: FaultPolicy) -> tuple[list[bytes], list[Any]]:
     """Batches of an environment that fails as the variables FAULT and MARK say."""
     plan = plan_for(probes.failing, 2, 40)
     pool, episodes = open_pool(plan, probes.failing, workers, tolerance), (no_episode(plan),) * 2
@@ -137,7 +137,7 @@ def collect(workers: int, tolerance: Tolerance) -> tuple[list[bytes], list[Any]]
 
 def environments(folder: Path) -> Iterator[dict[str, Any]]:
     """Faults of the moment leave no trace; lasting faults end in the same data, whatever their kind."""
-    patient, when = Tolerance("truncate", env_timeout=3.0, env_restarts=100), folder / "when"
+    patient, when = FaultPolicy("truncate", env_timeout=3.0, env_restarts=100), folder / "when"
     os.environ["MARK"], os.environ["WHEN"], os.environ["FAULT"] = "", str(when), "nothing"
     healthy = collect(0, patient)[0]
     cut = {}
@@ -149,7 +149,7 @@ def environments(folder: Path) -> Iterator[dict[str, Any]]:
     for how in (*kinds, "reset:raise", "reset:hang", "reset:SIGSEGV", "reset:nan"):
         os.environ["FAULT"], os.environ["MARK"] = how, ""
         try:
-            collect(1, Tolerance(env_timeout=3.0))
+            collect(1, FaultPolicy(env_timeout=3.0))
             sentence = "nothing"
         except EnvironmentFault as fault:
             sentence = str(fault)

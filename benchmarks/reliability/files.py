@@ -17,7 +17,7 @@ from benchmarks.reliability.processes import command
 from toppo.errors import ToppoError
 from toppo.rundir.checkpoint import ARRAYS, MANIFEST, read_checkpoint
 
-TRAIN = ["CartPole-v1", "--n", 96, "--noop-steps", 96, "--hidden", 16, "--epochs", 2, "--minibatches", 4]
+TRAIN = ["CartPole-v1", "--n-steps", 96, "--warmup-steps", 96, "--hidden", 16, "--n-epochs", 2, "--n-minibatches", 4]
 COMMANDS = (
     ["resume", "--no-tensorboard", "--workers", 0],
     ["evaluate", "--episodes", 1],
@@ -37,7 +37,7 @@ def example(folder: Path) -> Path:
     """A small real run to damage."""
     root = folder / "example"
     if not root.exists():
-        flags = ["--steps", 960, "--checkpoint-every", 480, "--workers", 0, "--out", root]
+        flags = ["--total-timesteps", 960, "--checkpoint-every", 480, "--workers", 0, "--out", root]
         ended = command(folder / "log", "train", *TRAIN, *flags).wait()
         assert ended.code == 0, ended.output
     return root
@@ -193,7 +193,7 @@ def hostile(canary: Path, victim: Path) -> dict[str, Callable[[Path], None]]:
         "an environment in a module": spec_change(env="os:system"),
         "control characters in a name": spec_change(env="\x1b[2JCartPole-v1"),
         "a layer of 10^9": spec_change(hidden=[10**9, 10**9]),
-        "a batch of 10^15": spec_change(n=10**15),
+        "a batch of 10^15": spec_change(n_steps=10**15),
         "a setting that is none": spec_change(command="rm"),
         "a future schema": lambda r: rewrite(r, "spec.json", lambda d: {**d, "schema": 99}),
         "a future manifest": lambda r: signed(r, lambda m: m.update(schema=99)),

@@ -13,7 +13,7 @@ from toppo import agent
 from toppo.errors import ToppoError
 from toppo.report.load import load as load_report
 from toppo.rundir.checkpoint import ARRAYS, MANIFEST
-from toppo.spec import from_json
+from toppo.runs.spec import from_json
 from toppo.studies.study import read_study
 
 NASTY = (None, True, -1, 0, 2**63, 10**400, 1e308, "", "x" * 1000, "\x00", "../..", [], {}, [[]], {"": {}}, [None] * 9)
@@ -55,7 +55,12 @@ def readers(folder: Path, count: int) -> dict[str, Any]:
     whole = {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}
     logs = [p for p in whole if p.suffix == ".jsonl" or p.name in ("spec.json", "versions.json")]
     study = folder / "fuzzed.json"
-    grid = {"arms": [{"algo": "ppo", "settings": {"n": 96}, "name": "a"}], "envs": ["E"], "steps": 9, "seeds": 2}
+    grid = {
+        "arms": [{"algo": "ppo", "settings": {"n_steps": 96}, "name": "a"}],
+        "n_envs": ["E"],
+        "steps": 9,
+        "seeds": 2,
+    }
 
     def checkpoint() -> None:
         way = rng.randrange(3)

@@ -11,13 +11,13 @@ from typing import Any
 from benchmarks.reliability.processes import Child, command, content, lines
 from toppo.algos import REGISTRY
 
-SMALL = ["--hidden", 16, "--epochs", 2, "--minibatches", 4, "--no-tensorboard"]
+SMALL = ["--hidden", 16, "--n-epochs", 2, "--n-minibatches", 4, "--no-tensorboard"]
 # Every algorithm in every kind of environment that it can serve; Atari, whose runs are slow to start, with two.
 KINDS = {
-    "Box (Pendulum-v1)": ["Pendulum-v1", "--n", 120, "--noop-steps", 120, "--steps", 4800],
-    "Discrete (CartPole-v1)": ["CartPole-v1", "--n", 96, "--noop-steps", 96, "--steps", 3840],
-    "MuJoCo (Reacher-v5)": ["Reacher-v5", "--n", 100, "--noop-steps", 100, "--steps", 4000],
-    "Atari (Pong)": ["PongNoFrameskip-v4", "--n", 64, "--envs", 2, "--steps", 2560],
+    "Box (Pendulum-v1)": ["Pendulum-v1", "--n-steps", 120, "--warmup-steps", 120, "--total-timesteps", 4800],
+    "Discrete (CartPole-v1)": ["CartPole-v1", "--n-steps", 96, "--warmup-steps", 96, "--total-timesteps", 3840],
+    "MuJoCo (Reacher-v5)": ["Reacher-v5", "--n-steps", 100, "--warmup-steps", 100, "--total-timesteps", 4000],
+    "Atari (Pong)": ["PongNoFrameskip-v4", "--n-steps", 64, "--n-envs", 2, "--total-timesteps", 2560],
 }
 KILLS = 10  # in a chain
 HOW = ["--checkpoint-every", 200]  # every second iteration: many kills fall into a save

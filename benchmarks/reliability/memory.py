@@ -10,13 +10,13 @@ import numpy as np
 
 from benchmarks.reliability.processes import command
 
-TRAIN = ["CartPole-v1", "--algo", "toppo", "--n", 2048, "--epochs", 1, "--minibatches", 4, "--hidden", 16]
+TRAIN = ["CartPole-v1", "--algo", "toppo", "--n-steps", 2048, "--n-epochs", 1, "--n-minibatches", 4, "--hidden", 16]
 
 
 def long_run(steps: int, folder: Path) -> dict[str, Any]:
     """Train for ``steps`` steps in a process of its own and look at it twice a second."""
     root = folder / "long"
-    child = command(folder / "log", "train", *TRAIN, "--steps", steps, "--workers", 0, "--out", root)
+    child = command(folder / "log", "train", *TRAIN, "--total-timesteps", steps, "--workers", 0, "--out", root)
     rows = []
     while child.poll() is None:
         row = look(child.pid, root / "metrics.jsonl")

@@ -10,29 +10,29 @@ import numpy as np
 from gymnasium import Env
 from gymnasium.vector import VectorEnv
 
-from toppo import runs
-from toppo.collect.act import Actor, noise_for
+from toppo.collect.actor import Actor, noise_for
 from toppo.collect.episodes import after_replay, say_lost
 from toppo.collect.faults import OnNan, tolerance
 from toppo.collect.pool import open_pool
-from toppo.device import prepare
 from toppo.envs import EnvSource, Spaces, open_player
 from toppo.envs.actions import action_to_env
-from toppo.envs.make import name_of
-from toppo.envs.rows import rows_of
+from toppo.envs.observations import rows_of
+from toppo.envs.source import name_of
 from toppo.envs.spaces import refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import ToppoError
-from toppo.evaluate import play, policy_of
-from toppo.presets import spec_for
+from toppo.learn.loop import Iteration, train
+from toppo.learn.setup import Setup, acting, initial_state, plan
+from toppo.learn.state import State
+from toppo.learn.xla import prepare
+from toppo.rng import Stream, rng_for
 from toppo.rundir.checkpoint import Declared, newest_checkpoint, read_checkpoint, write_checkpoint
 from toppo.rundir.layout import Layout
-from toppo.setup import Setup, acting, initial_state, plan
-from toppo.snapshot import check_facts, state_from_arrays, state_to_arrays
-from toppo.spec import Spec, algorithm, from_json, to_json
-from toppo.streams import Purpose, stream
-from toppo.train import Iteration, train
-from toppo.types import State
+from toppo.runs import run as runs
+from toppo.runs.evaluate import play, policy_of
+from toppo.runs.presets import spec_for
+from toppo.runs.spec import Spec, algorithm, from_json, to_json
+from toppo.runs.state_io import check_facts, state_from_arrays, state_to_arrays
 
 Callback = Callable[[Iteration], bool | None]
 
@@ -45,7 +45,7 @@ class Agent:
         self.spec, self.source, self.setup, self.state = spec, source, setup, state
         self._learning = False
         self._looked_at: EnvSource | None = None
-        self._rng = stream(spec.seed, Purpose.EVALUATION, 0, 2)
+        self._rng = rng_for(spec.seed, Stream.EVALUATION, 0, 2)
         self._actors: tuple[State, dict[int, Actor]] = (state, {})
 
     @property
@@ -75,7 +75,7 @@ class Agent:
             raise ToppoError("this agent has no environment to learn in: load it with env=...")
         prepare()
         self._look()
-        setup = self.setup._replace(steps=self.state.steps + total_timesteps)
+        setup = self.setup._replace(total_timesteps=self.state.steps + total_timesteps)
         workers = default_workers(self.spec) if workers is None else workers
         bears = tolerance(on_nan, env_timeout, env_restarts)
         pool = open_pool(plan(setup), self.source, workers, bears, acting(setup))
@@ -195,9 +195,9 @@ def load(path: str | Path, env: EnvSource | None = None) -> Agent:
 def _setup_from(facts: dict[str, Any]) -> tuple[Spec, Setup]:
     """The fixed parts of an agent, as its file says."""
     spec, spaces = from_json(facts.get("spec")), spaces_from_json(facts.get("spaces"))
-    return spec, Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.steps, spec.seed)
+    return spec, Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.total_timesteps, spec.seed)
 
 
 def default_workers(spec: Spec) -> int:
     """One process per environment, as far as there are cores."""
-    return min(spec.common.envs, cpu_count() or 1)
+    return min(spec.common.n_envs, cpu_count() or 1)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO_ERROR = 64, 65, 66, 73, 74
-RAISED = (Exception, SystemExit)  # by an environment: one that wants to leave must not take the run with it
+ENV_EXCEPTIONS = (Exception, SystemExit)  # by an environment: one that wants to leave must not take the run with it
 
 
 class ToppoError(Exception):
@@ -45,7 +45,7 @@ def refuse_below(least: int, name: str, value: int) -> None:
         raise ToppoError(f"{name} is {value}, but must be at least {least}")
 
 
-def said_by(error: BaseException) -> str:
+def safe_message(error: BaseException) -> str:
     """What an exception of code that is not ours says, if it can."""
     try:
         return str(error).strip()
@@ -55,29 +55,29 @@ def said_by(error: BaseException) -> str:
 
 def first_line(error: Exception) -> str:
     """What an exception says first, or its kind if it says nothing."""
-    return (said_by(error).splitlines() or [type(error).__name__])[0]
+    return (safe_message(error).splitlines() or [type(error).__name__])[0]
 
 
 def in_one_line(error: BaseException) -> str:
     """An exception of code that is not ours, with the place it came from."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{' '.join(f'{type(error).__name__}: {said_by(error)}'.split())} ({last.filename}, line {last.lineno})"
+    return f"{' '.join(f'{type(error).__name__}: {safe_message(error)}'.split())} ({last.filename}, line {last.lineno})"
 
 
 @contextmanager
-def blaming(where: str) -> Iterator[None]:
+def as_environment_fault(where: str) -> Iterator[None]:
     """What is raised inside, and is no sentence yet, becomes the environment's fault."""
     try:
         yield
     except ToppoError:
         raise
-    except RAISED as error:
+    except ENV_EXCEPTIONS as error:
         details = {"traceback": traceback.format_exception(error)}
         raise EnvironmentFault(f"{where} raised {in_one_line(error)}", details) from error
 
 
 @contextmanager
-def naming(name: str) -> Iterator[None]:
+def prefixed(name: str) -> Iterator[None]:
     """Say of which environment a sentence is."""
     try:
         yield

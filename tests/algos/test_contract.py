@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests.algos.small import (
+from tests.support.probes import Ending, Walk, flip, walk
+from tests.support.small import (
     ALGOS,
     CASES,
     every_case,
@@ -16,14 +17,13 @@ from tests.algos.small import (
     shared_programs,
     small_setup,
 )
-from tests.probes import Ending, Walk, flip, walk
-from toppo import train as loop
 from toppo.algos import REGISTRY
+from toppo.algos.settings import Common
 from toppo.collect.pool import open_pool
-from toppo.setup import initial_state, network, plan
-from toppo.snapshot import state_from_arrays, state_to_arrays
-from toppo.types import Common
-from toppo.update import Update, compile_programs
+from toppo.learn import loop
+from toppo.learn.programs import Update, compile_programs
+from toppo.learn.setup import initial_state, network, plan
+from toppo.runs.state_io import state_from_arrays, state_to_arrays
 
 
 def test_the_names_of_the_family():
@@ -96,7 +96,9 @@ def test_each_shape_compiles_once(algo, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(loop, "compile_programs", watched)
-    more = {"disc": {"eps_b": 1e9, "n": 4, "epochs": 1, "noop_steps": 4}, "toppo": {"alpha": 99.0}}.get(algo, {})
+    more = {"disc": {"eps_b": 1e9, "n_steps": 4, "n_epochs": 1, "warmup_steps": 4}, "toppo": {"alpha": 99.0}}.get(
+        algo, {}
+    )
     setup = small_setup(algo, iterations=64 if algo == "disc" else 7, **more)
     pool = open_pool(plan(setup), walk, 0)
     turns = list(loop.train(setup, initial_state(setup), pool))
@@ -137,7 +139,7 @@ def test_disc_refuses_choices_before_it_speaks_of_networks_and_a_learning_rate_b
     with pytest.raises(ValueError, match="disc needs continuous actions"):
         disc.check(config, Common(shared_trunk=True), True)
     with pytest.raises(ValueError, match=r"lr is 5e-05, but disc lets it fall no lower than lr_min, 0\.0001"):
-        disc.check(config, Common(lr=5e-5), False)
+        disc.check(config, Common(learning_rate=5e-5), False)
 
 
 def test_signs_alone_move_the_scale_of_rewards_that_are_learned_from_as_signs():

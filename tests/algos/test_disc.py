@@ -3,14 +3,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.algos.small import go, on_host, random_problem, small_setup
-from tests.maths import reference
+from tests.support import reference
+from tests.support.small import go, on_host, random_problem, small_setup
+from toppo.algos.contract import Segment
 from toppo.algos.disc import ALGORITHM, DISCConfig, draw, order
-from toppo.optimise import adapt_penalty
-from toppo.setup import network
-from toppo.types import Common, Segment
+from toppo.algos.optimise import adapt_penalty
+from toppo.algos.settings import Common
+from toppo.learn.setup import network
 
-CONFIG = DISCConfig(n=8)
+CONFIG = DISCConfig(n_steps=8)
 
 
 def batches(count):
@@ -33,7 +34,7 @@ def test_the_shapes_are_those_of_the_list():
 
 
 def test_minibatches_draw_from_the_newest_and_from_the_old():
-    common = Common(epochs=3, minibatches=2)
+    common = Common(n_epochs=3, n_minibatches=2)
     rows = order(CONFIG, common, (1.0, 1.0, 1.0, 1.0, 0.0), np.random.default_rng(0))
     assert rows.shape == (3, 2, 4 * 5)
     newest, old, padding = rows[..., :4], rows[..., 4:16], rows[..., 16:]
@@ -46,7 +47,9 @@ def test_minibatches_draw_from_the_newest_and_from_the_old():
 
 
 def test_padding_changes_nothing():
-    problem = random_problem(8, 8, epochs=2, adam_eps=1e-5)._replace(clip_eps=np.float32(0.4), lr=np.float32(0.01))
+    problem = random_problem(8, 8, n_epochs=2, adam_eps=1e-5)._replace(
+        clip_range=np.float32(0.4), learning_rate=np.float32(0.01)
+    )
     problem = problem._replace(opt=ALGORITHM.init_opt(CONFIG, problem.common, problem.policy))
     tail = jax.tree.map(lambda x: x[:8], problem.sample)._replace(
         weight=np.zeros(8, np.float32), newest=np.zeros(8, np.float32)
@@ -62,7 +65,7 @@ def test_padding_changes_nothing():
 
 
 def test_the_penalty_is_that_of_the_newest_samples():
-    problem = random_problem(8, 8)._replace(lr=np.float32(0.0), clip_eps=np.float32(0.4))
+    problem = random_problem(8, 8)._replace(learning_rate=np.float32(0.0), clip_range=np.float32(0.4))
     away = jax.tree.map(lambda x: np.asarray(x + 0.1, np.float32), problem.policy)
     problem = problem._replace(policy=away, opt=ALGORITHM.init_opt(CONFIG, problem.common, away))
     improved = jax.jit(lambda order: ALGORITHM.improve(CONFIG, problem._replace(order=order)))(problem.order)
@@ -111,7 +114,7 @@ def test_memory_is_one_stream_in_the_newest_scale(reset):
     reward = np.clip(stream("reward") * memory[-1].scale.reward_factor, -10, 10)
     expected, targets = reference.vtrace(
         reward=reward.astype(float), value=value.astype(float), next_value=following.astype(float),
-        terminated=stream("terminated"), ended=ended, ratio=ratio.astype(float), gamma=0.9, lam=0.97,
+        terminated=stream("terminated"), ended=ended, ratio=ratio.astype(float), gamma=0.9, gae_lambda=0.97,
     )  # fmt: skip
     np.testing.assert_allclose(stream("adv"), expected, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(stream("ret"), targets, rtol=1e-3, atol=1e-4)

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tests.algos.small import go, run, small_setup
-from tests.maths import reference
+from tests.support import reference
+from tests.support.small import go, run, small_setup
+from toppo.algos.contract import Segment
 from toppo.algos.geppo import GePPOConfig, draw, policy_weights
-from toppo.setup import network
-from toppo.types import Segment
+from toppo.learn.setup import network
 
 MEMORY = tuple(Segment(*[i] * 12) for i in range(4))
 
@@ -52,7 +52,7 @@ def test_the_clip_range_is_halved_and_the_weights_have_mean_one():
 
 
 def test_the_learning_rate_adapts():
-    turns = run("geppo", iterations=4, lr=1e-5)
+    turns = run("geppo", iterations=4, learning_rate=1e-5)
     rates = [t.metrics["train/learning_rate"] for t in turns]
     np.testing.assert_allclose(rates, [1e-5 * 1.03**i for i in (1, 2, 3, 4)], rtol=1e-5)
     assert [t.metrics["memory/size"] for t in turns] == [1, 2, 3, 4]
@@ -75,7 +75,7 @@ def test_every_stored_batch_is_labelled_anew_by_pi_k_and_its_critic():
         assert (np.abs(ratio - 1).max() > 0.1) == (batch is not memory[-1])
         reward = np.clip(batch.reward * scale.reward_factor, -10, 10).astype(float)
         adv, ret = reference.vtrace(
-            reward, value, next_value, batch.terminated, batch.ended, ratio, setup.common.gamma, setup.common.lam
+            reward, value, next_value, batch.terminated, batch.ended, ratio, setup.common.gamma, setup.common.gae_lambda
         )
         np.testing.assert_allclose(batch.adv, adv, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(batch.ret, ret, rtol=1e-3, atol=1e-4)

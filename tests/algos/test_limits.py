@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.algos.small import go, learned, on_host, parameters, random_problem, run, shared_programs, small_setup
+from tests.support.small import go, learned, on_host, parameters, random_problem, run, shared_programs, small_setup
 from toppo.algos import REGISTRY
 from toppo.algos.disc import DISCConfig
 from toppo.algos.oppo import OffPolicyPPOConfig
@@ -13,8 +13,8 @@ from toppo.algos.otrpo import OffPolicyTRPOConfig
 from toppo.algos.ppo import PPOConfig
 from toppo.algos.toppo import ToPPOConfig, lemma_4_1
 from toppo.algos.trpo import TRPOConfig
+from toppo.learn.setup import network
 from toppo.maths.trust_region import radius_after_drift
-from toppo.setup import network
 
 PPO = run("ppo", iterations=3)
 TRPO = run("trpo", iterations=3)
@@ -30,7 +30,7 @@ TRPO = run("trpo", iterations=3)
     ],
 )
 def test_without_old_data_it_is_ppo(algo, settings):
-    turns = run(algo, iterations=3, clip_eps=0.2, **settings)
+    turns = run(algo, iterations=3, clip_range=0.2, **settings)
     assert parameters(turns) == parameters(PPO)
     assert [t.metrics["train/policy_gradient_loss"] for t in turns] == [
         t.metrics["train/policy_gradient_loss"] for t in PPO
@@ -70,14 +70,18 @@ def objective_of(algo, config, problem):
     problem = problem._replace(opt=chosen.init_opt(config, problem.common, problem.policy))
 
     def improve(policy, opt, sample, order, lr):
-        return chosen.improve(config, problem._replace(policy=policy, opt=opt, sample=sample, order=order, lr=lr))
+        return chosen.improve(
+            config, problem._replace(policy=policy, opt=opt, sample=sample, order=order, learning_rate=lr)
+        )
 
     arguments = (problem.policy, problem.opt, problem.sample, problem.order, problem.lr)
     return on_host(jax.jit(improve)(*arguments))
 
 
 def test_disc_with_one_dimension_is_ppo_up_to_the_mean_weight():
-    problem = random_problem(64, dims=1, epochs=2)._replace(lr=np.float32(0.02), clip_eps=np.float32(0.2))
+    problem = random_problem(64, dims=1, n_epochs=2)._replace(
+        learning_rate=np.float32(0.02), clip_range=np.float32(0.2)
+    )
     first = problem._replace(order=problem.order[:1], common=random_problem(64, dims=1).common)
     one = objective_of("ppo", PPOConfig(), first)  # the policy after one step, where the ratio is no longer 1
     ppo = objective_of("ppo", PPOConfig(), problem)
@@ -88,7 +92,7 @@ def test_disc_with_one_dimension_is_ppo_up_to_the_mean_weight():
     assert np.any(weight != ratio)
     np.testing.assert_allclose(-ppo.report["train/policy_gradient_loss"], (weight * adv).mean(), rtol=1e-4, atol=1e-6)
     # DISC's own first step is another one: divide by the mean weight at the same policy instead.
-    moved = first._replace(policy=one.policy, lr=np.float32(0.0))
+    moved = first._replace(policy=one.policy, learning_rate=np.float32(0.0))
     disc = objective_of("disc", DISCConfig(alpha_is=0.0), moved)
     expected = (weight * adv).mean() / weight.mean()
     np.testing.assert_allclose(-disc.report["train/policy_gradient_loss"], expected, rtol=1e-4, atol=1e-6)
@@ -102,7 +106,7 @@ def naive_standardised(sample, product):
 @pytest.mark.parametrize("algo", ["toppo", "geppo", "oppo"])
 def test_the_objective_is_the_papers_sum(algo):
     """Value at a policy away from pi_k, on a mix of new and old data with unequal weights, in naive float64."""
-    problem = random_problem(24, 40)._replace(clip_eps=np.float32(0.1), lr=np.float32(0.0))
+    problem = random_problem(24, 40)._replace(clip_range=np.float32(0.1), learning_rate=np.float32(0.0))
     sample = problem.sample._replace(weight=np.where(problem.sample.newest == 1, 1.6, 0.64).astype(np.float32))
     away = jax.tree.map(lambda x: np.asarray(x + 0.05, np.float32), problem.policy)
     given = problem._replace(sample=sample, policy=away)
@@ -153,7 +157,7 @@ def test_the_adaptive_radius_is_the_one_that_is_used():
 @pytest.mark.parametrize("algo", ["toppo", "oppo", "disc"])
 def test_the_clip_fractions_count_what_ended_outside_the_range(algo):
     """Counted in naive float64 at a policy that does not move, on samples of which some are old and far."""
-    problem = random_problem(60, 80)._replace(clip_eps=np.float32(0.2), lr=np.float32(0.0))
+    problem = random_problem(60, 80)._replace(clip_range=np.float32(0.2), learning_rate=np.float32(0.0))
     away = jax.tree.map(lambda x: np.asarray(x + 0.05, np.float32), problem.policy)
     report = objective_of(algo, REGISTRY[algo].config(), problem._replace(policy=away)).report
     s, net = problem.sample, problem.net

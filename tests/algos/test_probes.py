@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.algos.small import ALGOS, go, small_setup
-from tests.probes import Probe
+from tests.support.probes import Probe
+from tests.support.small import ALGOS, go, small_setup
+from toppo.learn.setup import network
 from toppo.maths.moments import standard_deviation
-from toppo.setup import network
 
 # As many observations and actions as ``walk`` has, so that the programs of the other tests serve again.
 BOX = {"observation_space": gym.spaces.Box(-10.0, 10.0, (2,)), "action_space": gym.spaces.Box(-1.0, 1.0, (2,))}

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.algos.small import ALGOS, go, learned, random_problem, small_setup
+from tests.support.small import ALGOS, go, learned, random_problem, small_setup
 from toppo.algos import REGISTRY
-from toppo.optimise import adam_init
-from toppo.setup import initial_state
-from toppo.types import Common, Regression, Segment
+from toppo.algos.contract import CriticProblem, Segment
+from toppo.algos.optimise import adam_init
+from toppo.algos.settings import Common
+from toppo.learn.setup import initial_state
 
 # Where a setting matters only beside others, or where its nudge must be of another size.
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
@@ -69,7 +70,7 @@ def choices(algo: str, config: Any, common: Common) -> list[Any]:
         [float(s.obs) for s in kept],
         chosen.order(config, common, drawn.weights, np.random.default_rng(0)).tolist(),
         [chosen.lr(config, common, progress) for progress in (0.0, 0.9)],
-        (chosen.relabel(config), chosen.value_on_old(config), config.n),
+        (chosen.relabel(config), chosen.value_on_old(config), config.n_steps),
         bits(chosen.init_opt(config, common, np.zeros(3, np.float32))),
     ]
 
@@ -77,27 +78,27 @@ def choices(algo: str, config: Any, common: Common) -> list[Any]:
 def labels(algo: str, config: Any, common: Common) -> bytes:
     rng = np.random.default_rng(0)
     reward, value, next_value, ratio = (rng.random((6, 2), np.float32) for _ in range(4))
-    path = (reward, value, next_value, reward < 0.1, reward < 0.3, ratio, common.gamma, common.lam, value[0])
+    path = (reward, value, next_value, reward < 0.1, reward < 0.3, ratio, common.gamma, common.gae_lambda, value[0])
     return bits(REGISTRY[algo].label(config, *path))
 
 
 def updates(algo: str, config: Any, common: Common) -> bytes:
-    chosen, problem = REGISTRY[algo], random_problem(32, 32, **vars(common) | {"epochs": 2, "minibatches": 2})
+    chosen, problem = REGISTRY[algo], random_problem(32, 32, **vars(common) | {"n_epochs": 2, "n_minibatches": 2})
     problem = problem._replace(opt=chosen.init_opt(config, common, problem.policy))
 
     def improve(policy: Any, opt: Any, sample: Any, order: Any) -> Any:
         given = problem._replace(policy=policy, opt=opt, sample=sample, order=order)
-        return chosen.improve(config, given._replace(lr=jnp.float32(LARGE), clip_eps=jnp.float32(0.1)))
+        return chosen.improve(config, given._replace(learning_rate=jnp.float32(LARGE), clip_range=jnp.float32(0.1)))
 
     return bits(jax.jit(improve)(problem.policy, problem.opt, problem.sample, problem.order))
 
 
 def fits(algo: str, config: Any, common: Common) -> bytes:
-    p = random_problem(32, 32, **vars(common) | {"epochs": 2, "minibatches": 2})
+    p = random_problem(32, 32, **vars(common) | {"n_epochs": 2, "n_minibatches": 2})
     critic = p.net.init(0).value
 
     def regress(critic: Any, opt: Any, sample: Any, order: Any) -> Any:
-        given = Regression(p.common, p.net, critic, opt, sample, order, jnp.float32(LARGE), jnp.int32(2))
+        given = CriticProblem(p.common, p.net, critic, opt, sample, order, jnp.float32(LARGE), jnp.int32(2))
         return REGISTRY[algo].regress(config, given)
 
     return bits(jax.jit(regress)(critic, adam_init(common, critic), p.sample, p.order))
@@ -145,7 +146,7 @@ def test_every_shared_setting_is_read_by_every_algorithm_or_refused(algo, name):
 
 @pytest.mark.parametrize("name", OF_THE_LOOP)
 def test_every_setting_of_the_loop_is_read(name):
-    other = {"hidden": (3,), "noop_steps": 200, "log_std": -0.5, "envs": 2, "critic_clip": 0.001}
+    other = {"hidden": (3,), "warmup_steps": 200, "log_std_init": -0.5, "n_envs": 2, "clip_range_vf": 0.001}
     setup = small_setup("ppo", iterations=2, **({"shared_trunk": True} if name in WITH_A_TRUNK else {}))
     value = getattr(setup.common, name)
     changed = dataclasses.replace(setup.common, **{name: other[name] if name in other else nudged(value)})

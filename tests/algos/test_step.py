@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from tests.algos.small import random_problem
+from tests.support.small import random_problem
+from toppo.algos.optimise import TrustRegion, trust_region_improve
 from toppo.maths.trust_region import bounded_step
-from toppo.optimise import TrustRegion, trust_region_improve
 
 
 def improve(problem, region, from_mu=False):

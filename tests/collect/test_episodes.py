@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from toppo.collect.buffers import Plan, buffers_in, buffers_size
 from toppo.collect.episodes import advance, no_episode
+from toppo.collect.plan import Plan, buffers_in, buffers_size
 
 
 def plan(steps, envs, discrete=False, reset_each_batch=False):

@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import probes
+from tests.support import probes
 from tests.collect.test_pool import alive, fill_weights, plan_for
 from toppo.collect.episodes import advance, no_episode
-from toppo.collect.faults import Tolerance, tolerance
+from toppo.collect.faults import FaultPolicy, tolerance
 from toppo.collect.pool import open_pool
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc on this system")
 ENVS, STEPS, BATCHES = 2, 20, 2
-PATIENT = Tolerance(on_nan="truncate", env_timeout=2.0, env_restarts=1000)
+PATIENT = FaultPolicy(on_nan="truncate", env_timeout=2.0, env_restarts=1000)
 
 
 def left_behind():
@@ -150,7 +150,7 @@ def test_without_tolerance_the_fault_is_named(fault, how, workers):
     fault(how)
     kind = NotFinite if "nan" in how else EnvironmentFault
     with pytest.raises(kind) as raised:
-        collect(workers, Tolerance(env_timeout=2.0))
+        collect(workers, FaultPolicy(env_timeout=2.0))
     sentence = str(raised.value)
     call = r"reset(seed=" if how.startswith("reset") else "step 3 of the episode with seed "
     assert sentence.startswith("failing (environment ")
@@ -168,7 +168,7 @@ def test_without_tolerance_the_fault_is_named(fault, how, workers):
 def test_the_allowance_of_an_environment_is_used_up(fault):
     fault("raise")
     with pytest.raises(EnvironmentFault, match="raised ZeroDivisionError"):
-        collect(0, Tolerance(env_restarts=1), batches=10)
+        collect(0, FaultPolicy(env_restarts=1), batches=10)
 
 
 def test_an_environment_that_always_fails_is_not_asked_for_ever(fault, monkeypatch):

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import probes
-from toppo.collect.buffers import Plan, batch_noise, buffers_in, buffers_size
+from tests.support import probes
+from toppo.collect.check_apart import check_env_in_subprocess
 from toppo.collect.episodes import advance, no_episode
+from toppo.collect.plan import Plan, batch_noise, buffers_in, buffers_size
 from toppo.collect.pool import open_pool
-from toppo.collect.preflight import look_apart
 from toppo.collect.worker import Worker
 from toppo.envs import describe, make
 from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
-from toppo.streams import Purpose, seed_for, stream
+from toppo.rng import Stream, rng_for, seed_for
 
 
-def plan_for(source, envs=4, steps=40, reset_each_batch=False, seed=5):
+def plan_for(source, n_envs=4, steps=40, reset_each_batch=False, seed=5):
     env = make(source)
     spaces = describe(env)
     env.close()
@@ -30,7 +30,7 @@ def plan_for(source, envs=4, steps=40, reset_each_batch=False, seed=5):
     shapes = ((0,) if spaces.discrete else (spaces.action_size,), *layers)
     rows = (spaces.obs_size, spaces.row_size, spaces.row_dtype)
     actions = (spaces.action_size, spaces.action_row, spaces.choices, spaces.masked)
-    return Plan(seed, steps, envs, *rows, *actions, reset_each_batch, shapes)
+    return Plan(seed, steps, n_envs, *rows, *actions, reset_each_batch, shapes)
 
 
 def fill_weights(buffers):
@@ -102,7 +102,7 @@ def test_a_batch_has_the_rewards_that_gymnasium_gives(envs):
     pool.finish()
     for i in range(envs):
         env = make("HalfCheetah-v5").unwrapped
-        env.reset(seed=seed_for(plan.seed, Purpose.EPISODE, i, 0))
+        env.reset(seed=seed_for(plan.seed, Stream.ENV_RESET, i, 0))
         expected = [env.step(np.clip(action, -1, 1))[1] for action in b.action[:, i]]
         assert b.reward[:, i].tobytes() == np.array(expected, float).tobytes()
     pool.close()
@@ -126,7 +126,7 @@ def test_the_noise_of_an_action_follows_from_seed_environment_batch_and_step():
         pool.start(batch, ())
         pool.finish()
         for i in range(3):
-            noise = stream(5, Purpose.ACTION, i, batch).standard_normal((40, 2), dtype=np.float32)
+            noise = rng_for(5, Stream.ACTION_NOISE, i, batch).standard_normal((40, 2), dtype=np.float32)
             assert pool.buffers.action[:, i].tobytes() == noise.tobytes()
 
 
@@ -251,7 +251,7 @@ def test_a_worker_killed_by_a_signal_is_reported_in_one_sentence():
     try:
         fill_weights(pool.buffers)
         pool.start(0, ())
-        seed = seed_for(5, Purpose.EPISODE, 0, 0)
+        seed = seed_for(5, Stream.ENV_RESET, 0, 0)
         sentence = rf"suicidal \(environment 0\): step 7 of the episode with seed {seed}: its worker process"
         with pytest.raises(
             EnvironmentFault, match=rf"{sentence} \(pid {pool.pids()[0]}\) was killed by SIGKILL"
@@ -285,7 +285,7 @@ def test_an_environment_that_cannot_be_made_there_is_a_sentence_too():
 
 ROOM = """
 import gymnasium
-from tests.probes import Walk
+from tests.support.probes import Walk
 gymnasium.register("WorkersRoom-v0", Walk)
 """
 
@@ -294,9 +294,9 @@ def test_a_worker_process_imports_from_where_this_one_does(tmp_path, monkeypatch
     (tmp_path / "workers_room.py").write_text(ROOM)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ToppoError, match="needs the module 'workers_room', which is not found"):
-        look_apart("workers_room:WorkersRoom-v0", 60)
+        check_env_in_subprocess("workers_room:WorkersRoom-v0", 60)
     monkeypatch.setattr("sys.path", ["", *sys.path])
-    assert look_apart("workers_room:WorkersRoom-v0", 60)[1] == []
+    assert check_env_in_subprocess("workers_room:WorkersRoom-v0", 60)[1] == []
 
 
 def test_one_object_cannot_be_several_environments():

@@ -23,8 +23,8 @@ def through_a_pipe(header, arrays=()):
 def test_messages_arrive_as_they_were_sent():
     rng = np.random.default_rng(0)
     arrays = (rng.normal(size=(300, 400)), np.zeros((0, 3), np.float32), np.arange(6, dtype=np.int32).reshape(2, 3).T)
-    header, received = through_a_pipe({"do": "restore", "n": 3, "text": "ä"}, arrays)
-    assert header == {"do": "restore", "n": 3, "text": "ä"}
+    header, received = through_a_pipe({"do": "restore", "n_steps": 3, "text": "ä"}, arrays)
+    assert header == {"do": "restore", "n_steps": 3, "text": "ä"}
     for a, b in zip(arrays, received, strict=True):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         assert np.array_equal(a, b)

@@ -2,16 +2,16 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from toppo.collect.buffers import Plan
 from toppo.collect.episodes import advance, no_episode
-from toppo.collect.faults import NO_TOLERANCE, Tolerance
+from toppo.collect.faults import STRICT, FaultPolicy
+from toppo.collect.plan import Plan
 from toppo.collect.pool import open_pool
-from toppo.envs.make import is_registered, kind_of, make
-from toppo.envs.together import Start
+from toppo.envs.source import is_registered, kind_of, make
+from toppo.envs.vector import ResetSpec
 from toppo.envs.world import look, open_player
 from toppo.errors import EnvironmentFault, ToppoError
-from toppo.presets import PAPER_GAMES, defaults
-from toppo.scores import human_normalised
+from toppo.report.scores import human_normalised
+from toppo.runs.presets import PAPER_GAMES, defaults
 
 pytest.importorskip("ale_py", reason="no ale-py")
 from ale_py.vector_env import AtariVectorEnv
@@ -24,7 +24,7 @@ BREAKOUT = "BreakoutNoFrameskip-v4"
 @pytest.mark.parametrize("env_id", PAPER_GAMES)
 def test_every_game_of_the_paper_starts(env_id):
     games = AtariGames(env_id, 1)
-    rows = games.reset({0: Start(3)})
+    rows = games.reset({0: ResetSpec(3)})
     moved = games.step(np.zeros(1, np.int32))
     assert rows.shape == moved.rows.shape == (1, 4 * 84 * 84)
     assert rows.dtype == np.uint8
@@ -63,11 +63,11 @@ def test_sticky_actions_are_those_of_the_id_and_no_frame_is_skipped_twice():
     sticky, obeyed = AtariGames("ALE/Breakout-v5", 1), AtariGames(BREAKOUT, 1)
     assert sticky.spaces == obeyed.spaces
     for games in (sticky, obeyed):
-        games.reset({0: Start(0)})
+        games.reset({0: ResetSpec(0)})
         before = games.env.step(np.zeros(1, np.int32))[4]["episode_frame_number"][0]
         assert games.env.step(np.zeros(1, np.int32))[4]["episode_frame_number"][0] - before == 4
     same, other = AtariGames(BREAKOUT, 1), AtariGames("ALE/Breakout-v5", 1)
-    rows = [[g.reset({0: Start(1)})] + [g.step(np.array([a])).rows for a in [2, 3] * 40] for g in (same, other)]
+    rows = [[g.reset({0: ResetSpec(1)})] + [g.step(np.array([a])).rows for a in [2, 3] * 40] for g in (same, other)]
     assert any(a.tobytes() != b.tobytes() for a, b in zip(*rows, strict=True))
 
 
@@ -76,11 +76,11 @@ def test_a_game_that_follows_another_starts_the_same_whatever_was_played(env_id)
     def seen(steps):
         games, found = AtariGames(env_id, 2), []
         assert games.per_seed > 3
-        games.reset({0: Start(7), 1: Start(8)})
+        games.reset({0: ResetSpec(7), 1: ResetSpec(8)})
         for nth in range(1, 3):
             for t in range(steps):
                 games.step(np.full(2, t % games.spaces.action_size))
-            found.append(games.reset({0: Start(7, nth)})[0])
+            found.append(games.reset({0: ResetSpec(7, nth)})[0])
         found += [games.step(np.array([t % games.spaces.action_size, 0])).rows[0] for t in range(20)]
         games.close()
         return np.stack(found)
@@ -96,10 +96,10 @@ def test_with_sticky_actions_every_game_has_a_seed_of_its_own():
 
 def test_games_that_are_asked_for_out_of_order_are_found():
     games = AtariGames(BREAKOUT, 2)
-    rows = {nth: games.reset({0: Start(5, nth), 1: Start(6)})[0].copy() for nth in (2, 0, 1, 2, 3)}
+    rows = {nth: games.reset({0: ResetSpec(5, nth), 1: ResetSpec(6)})[0].copy() for nth in (2, 0, 1, 2, 3)}
     other = AtariGames(BREAKOUT, 1)
     for nth in range(4):
-        assert np.array_equal(other.reset({0: Start(5, nth)})[0], rows[nth])
+        assert np.array_equal(other.reset({0: ResetSpec(5, nth)})[0], rows[nth])
     for each in (games, other):
         each.close()
 
@@ -118,14 +118,14 @@ def by_noise(shift, factor, weights, rows):
     return lambda obs, noise: noise.argmax(-1)
 
 
-def plan(envs=3, steps=120):
+def plan(n_envs=3, steps=120):
     spaces, _ = look(BREAKOUT)
     rows = (spaces.obs_size, spaces.row_size, spaces.row_dtype)
-    return Plan(1, steps, envs, *rows, spaces.action_size, (), spaces.choices, False, False, ())
+    return Plan(1, steps, n_envs, *rows, spaces.action_size, (), spaces.choices, False, False, ())
 
 
 def test_a_lost_life_ends_an_episode_for_the_learner_and_not_the_game():
-    pool = open_pool(plan(), BREAKOUT, 2, NO_TOLERANCE, by_noise)
+    pool = open_pool(plan(), BREAKOUT, 2, STRICT, by_noise)
     episodes, finished, lost = (no_episode(plan()),) * 3, [], 0
     for batch in range(3):
         pool.start(batch, episodes)
@@ -143,14 +143,14 @@ def test_a_lost_life_ends_an_episode_for_the_learner_and_not_the_game():
 
 def test_games_are_brought_back_by_replay():
     shape = plan(steps=60)
-    pool = open_pool(shape, BREAKOUT, 0, NO_TOLERANCE, by_noise)
+    pool = open_pool(shape, BREAKOUT, 0, STRICT, by_noise)
     episodes = (no_episode(shape),) * 3
     for batch in range(10):
         pool.start(batch, episodes)
         pool.finish()
         episodes, _ = advance(episodes, pool.buffers, False)
     assert min(episode.started for episode in episodes) > 2  # none is the first game of its seed
-    again = open_pool(shape, BREAKOUT, 0, NO_TOLERANCE, by_noise)
+    again = open_pool(shape, BREAKOUT, 0, STRICT, by_noise)
     assert again.restore(episodes) == {}
     for p in (pool, again):
         p.start(10, episodes)
@@ -164,7 +164,7 @@ def test_games_are_brought_back_by_replay():
 def test_an_emulator_that_fails_for_a_moment_leaves_no_trace(monkeypatch):
     shape = plan(steps=20)
 
-    def batches(tolerance=NO_TOLERANCE):
+    def batches(tolerance=STRICT):
         pool, episodes, found = open_pool(shape, BREAKOUT, 0, tolerance, by_noise), (no_episode(shape),) * 3, []
         for batch in range(3):
             pool.start(batch, episodes)
@@ -183,7 +183,7 @@ def test_an_emulator_that_fails_for_a_moment_leaves_no_trace(monkeypatch):
         return steps(self, actions)
 
     monkeypatch.setattr(AtariVectorEnv, "step", fail_once)
-    found, (notice,) = batches(Tolerance(env_restarts=1))
+    found, (notice,) = batches(FaultPolicy(env_restarts=1))
     assert (found, notice.exact) == (expected[0], True)
     assert "NoFrameskip-v4: step raised RuntimeError: a cartridge came loose" in notice.sentence
     calls = iter(range(10**6))
@@ -207,11 +207,18 @@ def test_a_game_is_played_to_its_end():
 
 def test_the_preset_is_the_common_one():
     common, config = defaults("ppo", BREAKOUT)
-    assert (common.gamma, common.lam, common.lr, common.envs, common.epochs, common.minibatches) == (
+    assert (
+        common.gamma,
+        common.gae_lambda,
+        common.learning_rate,
+        common.n_envs,
+        common.n_epochs,
+        common.n_minibatches,
+    ) == (
         *(0.99, 0.95, 2.5e-4),
         *(8, 4, 4),
     )
-    assert (config.n, config.clip_eps) == (1024, 0.1)
+    assert (config.n_steps, config.clip_range) == (1024, 0.1)
     assert common.shared_trunk
     assert not defaults("trpo", BREAKOUT)[0].shared_trunk
     assert not defaults("toppo", BREAKOUT)[1].early_stop
@@ -226,7 +233,7 @@ def test_scores_are_normalised_by_random_and_human_play():
 
 def test_every_life_begins_with_fire_so_that_a_policy_that_never_presses_it_loses():
     games = AtariGames(BREAKOUT, 2)
-    games.reset({0: Start(0), 1: Start(1)})
+    games.reset({0: ResetSpec(0), 1: ResetSpec(1)})
     lives = np.zeros(2, int)
     for _ in range(1000):
         moved = games.step(np.zeros(2, int))
@@ -235,7 +242,7 @@ def test_every_life_begins_with_fire_so_that_a_policy_that_never_presses_it_lose
             break
     assert moved.over.any()
     assert lives[moved.over] == 5
-    games.reset(dict.fromkeys(range(2), Start(0)))
+    games.reset(dict.fromkeys(range(2), ResetSpec(0)))
     assert not games._lost_life.any()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from toppo.envs.check import examine
-from toppo.envs.world import Announced
+from toppo.envs.world import CallReporter
 from toppo.errors import BAD_DATA, EnvironmentFault
 
 BOX = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -145,7 +145,7 @@ WRONG = [
 @pytest.mark.parametrize(("kind", "sentence"), WRONG, ids=[sentence[:60] for _, sentence in WRONG])
 def test_what_is_wrong_is_said_in_one_sentence(kind, sentence):
     with pytest.raises(EnvironmentFault) as refusal:
-        examine(Announced(kind(), lambda call: None))  # as in the look
+        examine(CallReporter(kind(), lambda call: None))  # as in the look
     assert sentence in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert refusal.value.code == BAD_DATA

@@ -4,12 +4,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from toppo.envs.environment import Environment, step_together
-from toppo.envs.make import quiet_mujoco
 from toppo.envs.mujoco import TASKS, costs, thin_step
-from toppo.envs.mujoco_together import RUNNERS
+from toppo.envs.mujoco_batch import RUNNERS
+from toppo.envs.single import Environment, step_together
+from toppo.envs.source import quiet_mujoco
 from toppo.errors import EnvironmentFault, NotFinite
-from toppo.presets import PAPER_TASKS
+from toppo.runs.presets import PAPER_TASKS
 
 pytest.importorskip("mujoco")
 VARIANTS = [

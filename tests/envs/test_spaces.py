@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toppo.envs.actions import action_to_env
 from toppo.envs.spaces import describe, refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
-from toppo.envs.world import Announced
+from toppo.envs.world import CallReporter
 from toppo.errors import USAGE, ToppoError
 
 BOX = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -39,7 +39,7 @@ def test_the_time_limit_of_an_environment_that_is_not_registered_is_that_of_its_
 
     assert describe(Bare()).episode_limit is None
     limited = gym.wrappers.TimeLimit(Bare(), 20)
-    for env in (limited, gym.wrappers.OrderEnforcing(limited), Announced(limited, lambda call: None)):
+    for env in (limited, gym.wrappers.OrderEnforcing(limited), CallReporter(limited, lambda call: None)):
         assert describe(env).episode_limit == 20
 
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from tests.test_report import curve, group, run_directory
+from tests.report.test_report import curve, group, run_directory
 from toppo.errors import ToppoError
 from toppo.report.compare import groups_of, pairs_of
 from toppo.report.figures import colours_of, draw_curves, figure
-from toppo.report.load import LONGEST_NAME, load, named, run_from_curve, run_from_directory
+from toppo.report.load import MAX_NAME, load, named, run_from_curve, run_from_directory
 from toppo.report.tables import finals, summary
-from toppo.rundir.log import read_lines, rows_and_gaps
+from toppo.rundir.jsonl import read_lines, rows_and_gaps
 
 
 def write(folder, **curves):
@@ -89,7 +89,7 @@ def test_arms_that_differ_only_at_the_end_of_a_long_name_stay_two(tmp_path):
     write(tmp_path, **{f"{arm}-E-{seed}": curve(seed=seed) for arm in arms for seed in range(2)})
     found = groups_of(load(tmp_path))
     assert [len(g.runs) for g in found] == [2, 2]
-    assert all(len(g.arm) <= LONGEST_NAME for g in found)
+    assert all(len(g.arm) <= MAX_NAME for g in found)
     assert named("a\x00") != named("a\x01")
     assert named("toppo") == "toppo"
     far = "e" * 100  # an environment with a long name hides no arm

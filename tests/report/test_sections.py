@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.test_report import curve, group
+from tests.report.test_report import curve, group
 from toppo.report.compare import aggregates_of, scores_of
 from toppo.report.figures import aggregates_figure, finals_figure, profile_figure
 from toppo.report.load import Loaded, run_from_curve
@@ -95,7 +95,7 @@ def test_numbers_are_read_without_powers_of_ten():
 
 def test_settings_are_told_with_the_tasks_that_have_them():
     found = arms(2, "EFG", ("toppo",))
-    found[2] = found[2]._replace(runs=[r._replace(settings={"n": 9}) for r in found[2].runs])
+    found[2] = found[2]._replace(runs=[r._replace(settings={"n_steps": 9}) for r in found[2].runs])
     told = ", ".join(f"{k} = {v}" for k, v in found[0].runs[0].settings.items())
     rows = [[cell.text for cell in row] for row in settings(found)]
     assert rows == [["toppo", "E, F", told], ["toppo", "G", "n = 9"]]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.test_page import study
+from tests.report.test_page import study
 from toppo.cli import main
 from toppo.report.figures import write_output
 from toppo.rundir.layout import write_text

@@ -1,9 +1,16 @@
-from toppo.presets import spec_for
 from toppo.reproduce import run_time
+from toppo.runs.presets import spec_for
 
 
 def test_every_part_of_an_iteration_is_measured(monkeypatch):
-    small = {"n": 64, "minibatches": 2, "epochs": 1, "hidden": (8,), "noop_steps": 64, "reset_each_batch": False}
+    small = {
+        "n_steps": 64,
+        "n_minibatches": 2,
+        "n_epochs": 1,
+        "hidden": (8,),
+        "warmup_steps": 64,
+        "reset_each_batch": False,
+    }
     monkeypatch.setattr(run_time, "spec_for", lambda *given: spec_for(*given, **small))
     (found,) = run_time.measure_run_times(["trpo"], "Hopper-v5", 2)
     assert found.algo == "trpo"

@@ -10,14 +10,14 @@ import pytest
 
 from toppo.collect.pool import open_pool
 from toppo.envs import open_environment
-from toppo.presets import spec_for
+from toppo.learn.loop import train
+from toppo.learn.setup import initial_state, network, plan
 from toppo.reproduce import v_ratio
-from toppo.runs import setup_for
-from toppo.setup import initial_state, network, plan
-from toppo.train import train
+from toppo.runs.presets import spec_for
+from toppo.runs.run import setup_for
 
 N, ITERATIONS = 1000, 4
-SMALL = {"n": N, "minibatches": 2, "epochs": 2, "hidden": (8,), "noop_steps": N}
+SMALL = {"n_steps": N, "n_minibatches": 2, "n_epochs": 2, "hidden": (8,), "warmup_steps": N}
 RUNS = {"geppo": ("Hopper-v5", {"mean_age": 1.5}), "toppo": ("HalfCheetah-v5", {})}
 
 

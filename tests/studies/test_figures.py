@@ -7,7 +7,7 @@ import pytest
 from toppo.cli import main
 from toppo.reproduce.figures import FIGURES
 from toppo.reproduce.study_figures import STUDY_FIGURES, smaller
-from toppo.spec import to_json
+from toppo.runs.spec import to_json
 from toppo.studies.paper import PAPER, paper_study
 from toppo.studies.study import jobs_of
 
@@ -28,7 +28,12 @@ def finished_curves(folder, study):
     folder.mkdir(parents=True)
     for i, job in enumerate(jobs_of(study)):
         rows = {"return": [float(i), float(i + 1)], "memory/size": [1.0, 3.0]}
-        data = {"spec": to_json(job.spec), "versions": {}, "grid": [job.spec.steps // 2, job.spec.steps], **rows}
+        data = {
+            "spec": to_json(job.spec),
+            "versions": {},
+            "grid": [job.spec.total_timesteps // 2, job.spec.total_timesteps],
+            **rows,
+        }
         (folder / f"{job.name}.json").write_text(json.dumps(data))
     envs = {job.spec.env for job in jobs_of(study)}
     (folder / "random.json").write_text(json.dumps({"returns": dict.fromkeys(envs, -1.0)}))
@@ -58,5 +63,5 @@ def test_a_figure_from_finished_runs(name, scale, tmp_path, capsys):
 
 def test_a_rehearsal_says_which_settings_it_changes():
     assert smaller(paper_study("atari", "quick"), paper_study("atari")).endswith("1 of 3 seeds, envs = 1, epochs = 1")
-    assert {j.spec.common.envs for j in jobs_of(paper_study("atari", "quick"))} == {1}
-    assert {j.spec.common.envs for j in jobs_of(paper_study("atari"))} == {8}
+    assert {j.spec.common.n_envs for j in jobs_of(paper_study("atari", "quick"))} == {1}
+    assert {j.spec.common.n_envs for j in jobs_of(paper_study("atari"))} == {8}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from toppo.errors import BAD_DATA, ToppoError
-from toppo.runs import Options
-from toppo.spec import from_json
+from toppo.runs.run import Options
+from toppo.runs.spec import from_json
 from toppo.studies.folder import Folder
 from toppo.studies.paper import PAPER, QUICK, paper_study
 from toppo.studies.study import Arm, Grid, Study, jobs_of, read_study, to_json, with_seeds
@@ -16,7 +16,12 @@ CURVES = Path(__file__).parent.parent.parent / "docs" / "results" / "learning"
 
 
 def study_file(folder: Path, **changes) -> Path:
-    grid = {"arms": [{"algo": "ppo", "settings": {"hidden": [8, 8]}}], "envs": ["Pendulum-v1"], "steps": 9, "seeds": 2}
+    grid = {
+        "arms": [{"algo": "ppo", "settings": {"hidden": [8, 8]}}],
+        "n_envs": ["Pendulum-v1"],
+        "steps": 9,
+        "seeds": 2,
+    }
     path = folder / "mine.json"
     path.write_text(json.dumps({"schema": 1, "grids": [grid | changes]}))
     return path
@@ -31,7 +36,7 @@ def test_a_study_is_every_combination_seed_by_seed():
         for env in ("Pendulum-v1", "CartPole-v1")
         for arm in ("ppo", "toppo-alpha=0.1")
     ]
-    assert {j.spec.steps for j in jobs} == {500}
+    assert {j.spec.total_timesteps for j in jobs} == {500}
     assert [j.spec.config.alpha for j in jobs if j.arm != "ppo"] == [0.1] * 4
 
 
@@ -67,8 +72,8 @@ def test_committed_curves_count_as_finished(tmp_path):
     [
         ({"seeds": "2"}, "seeds is '2'"),
         ({"seeds": 0}, "seeds is 0, but must be at least 1"),
-        ({"envs": "Pendulum-v1"}, "envs is 'Pendulum-v1', but must be a list"),
-        ({"envs": []}, "envs is empty"),
+        ({"n_envs": "Pendulum-v1"}, "envs is 'Pendulum-v1', but must be a list"),
+        ({"n_envs": []}, "envs is empty"),
         ({"arms": 3}, "arms is 3, but must be a list"),
         ({"what": 1}, "what is not one of"),
         ({"arms": [{"settings": {}}]}, "'algo' is missing"),

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from toppo.theory.beyond import second_order_bound, strengthened
 from toppo.theory.lemmas import lemma_3_1, mean_kl, performance_difference
 from toppo.theory.mdp import MDP, Array, Case, Instance, clipped_surrogate, kl, solve, solve_case, surrogate
-from toppo.theory.sample import random_instances, sharp_example
+from toppo.theory.random_mdps import random_instances, sharp_example
+from toppo.theory.sharper_bounds import second_order_bound, strengthened
 
 
 def chain(gamma: float = 0.5) -> MDP:

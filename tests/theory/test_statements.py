@@ -5,14 +5,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from toppo.theory import beyond
-from toppo.theory.arithmetic import definition_3_1, lemma_4_1_arithmetic, lemma_4_1_loss, penalties, toppo_eps
+from toppo.theory import sharper_bounds
 from toppo.theory.catalogue import STATEMENTS
+from toppo.theory.lemma_4_1 import definition_3_1, lemma_4_1_arithmetic, lemma_4_1_loss, penalties, toppo_eps
 from toppo.theory.lemmas import lemma_2_1, lemma_3_1
 from toppo.theory.mdp import solve_case
-from toppo.theory.sample import batches, sharp_example
-from toppo.theory.sides import broken, relative_error, used, violated, with_penalty
-from toppo.theory.study import Result, drawn, evaluate
+from toppo.theory.random_mdps import batches, sharp_example
+from toppo.theory.run import Result, drawn, evaluate
+from toppo.theory.statement import broken, relative_error, used, violated, with_penalty
 
 SEED = 1
 FALSE = {"merged", "ppo-theorem", "ppo-theorem-sign", "pointwise-deterministic"}
@@ -77,9 +77,9 @@ def test_below_its_measured_tightness_a_bound_fails(key: str) -> None:
 
 def test_beyond_its_radius_theorem_3_1_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [solve_case(b) for b in batches(np.random.default_rng(SEED), 300, (0.5, 0.9))]
-    assert sum(int(broken(beyond.theorem_3_1(case)).sum()) for case in cases) == 0
-    monkeypatch.setattr(beyond, "INSIDE", 10.0)
-    assert sum(int(broken(beyond.theorem_3_1(case)).sum()) for case in cases) > 10
+    assert sum(int(broken(sharper_bounds.theorem_3_1(case)).sum()) for case in cases) == 0
+    monkeypatch.setattr(sharper_bounds, "INSIDE", 10.0)
+    assert sum(int(broken(sharper_bounds.theorem_3_1(case)).sum()) for case in cases) > 10
 
 
 def test_an_identity_with_a_wrong_factor_fails() -> None:
@@ -94,7 +94,7 @@ def test_trpo_coefficient_cannot_be_lowered(delta: float) -> None:
     gamma = np.asarray([0.1, 0.5, 0.9])
     case = solve_case(sharp_example(gamma, delta))
     share = (1.0 - gamma) / (1.0 - gamma + gamma * delta)
-    for sides in (lemma_2_1(case), lemma_3_1(case), beyond.second_order_bound(case)):
+    for sides in (lemma_2_1(case), lemma_3_1(case), sharper_bounds.second_order_bound(case)):
         np.testing.assert_allclose(used(sides), share, atol=1e-3)
 
 
@@ -115,7 +115,7 @@ def test_merged_form_fails_only_below_a_third() -> None:
 def test_floor_is_below_the_certificate_and_meets_it_at_no_distance() -> None:
     case = solve_case(batches(np.random.default_rng(SEED), 60, (0.9,))[3])
     case = case._replace(mu=case.pi_k)
-    sides = beyond.certificate_floor(case)
+    sides = sharper_bounds.certificate_floor(case)
     np.testing.assert_allclose(sides.smaller, sides.larger, atol=1e-9)
 
 

@@ -15,11 +15,12 @@ import numpy as np
 from jax import Array
 
 from toppo.algos import ppo
-from toppo.algos.shared import adam_moments, annealed, label_vtrace, last, separate_networks
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Sample
+from toppo.algos.optimise import adam_epochs, adapt_penalty, always, clip_fractions, clipped_least_squares, measure
+from toppo.algos.settings import Common, require, require_least, setting
+from toppo.algos.steps import adam_moments, label_vtrace, last, scheduled_lr, separate_networks
 from toppo.maths.advantages import standardise
 from toppo.maths.surrogates import per_dimension_weight
-from toppo.optimise import adam_epochs, adapt_penalty, always, clip_fractions, clipped_least_squares, measure
-from toppo.types import Common, Draw, Improved, Memory, Problem, Sample, require, require_least, setting
 
 SIZES = (0, 1, *(size for power in range(1, 30) for size in (2**power, 3 * 2 ** (power - 1))))  # 2, 3, 4, 6, 8, 12 ..
 
@@ -28,19 +29,18 @@ SIZES = (0, 1, *(size for power in range(1, 30) for size in (2**power, 3 * 2 ** 
 class DISCConfig:
     """Settings of DISC."""
 
-    n: int = setting(2048, "Steps per batch.")
-    clip_eps: float = setting(0.4, "Clip range of the ratio of every action dimension, and of the critic's change.")
+    n_steps: int = setting(2048, "Steps per batch.")
+    clip_range: float = setting(0.4, "Clip range of the ratio of every action dimension, and of the critic's change.")
     n_policies: int = setting(64, "L: batches held at most, the newest included.")
     eps_b: float = setting(0.1, "Old batches take part while mean |1 - rho_d| is at most this.")
     alpha_is: float = setting(1.0, "Weight of the IS penalty in the first update; 0 switches the penalty off.")
     j_target: float = setting(0.001, "The weight doubles above 1.5 times this and halves below this / 1.5.")
-    value_coef: float = setting(0.5, "Weight of the critic's loss.")
     lr_min: float = setting(1e-4, "The learning rate falls no lower.")
 
     def __post_init__(self) -> None:
         """Check every value."""
-        require_least(self, 1, "n", "n_policies")
-        require_least(self, 0, "clip_eps", "eps_b", "alpha_is", "j_target", "value_coef", "lr_min")
+        require_least(self, 1, "n_steps", "n_policies")
+        require_least(self, 0, "clip_range", "eps_b", "alpha_is", "j_target", "lr_min")
 
 
 def check(config: DISCConfig, common: Common, discrete: bool) -> None:
@@ -48,8 +48,8 @@ def check(config: DISCConfig, common: Common, discrete: bool) -> None:
     require(not discrete, "disc needs continuous actions, but the environment's are discrete: use another algorithm")
     separate_networks("disc", common)
     require(
-        common.lr >= config.lr_min,
-        f"lr is {common.lr}, but disc lets it fall no lower than lr_min, {config.lr_min}: lower --lr-min too",
+        common.learning_rate >= config.lr_min,
+        f"learning_rate is {common.learning_rate}, but must be at least lr_min = {config.lr_min}: lower --lr-min too",
     )
 
 
@@ -58,13 +58,13 @@ def draw(config: DISCConfig, memory: Memory, gaps: list[float], rng: np.random.G
     near = [batch for batch, gap in zip(memory[:-1], gaps[:-1], strict=True) if gap <= config.eps_b]
     padding = next(size for size in SIZES if size >= len(near)) - len(near)
     segments = (memory[-1], *reversed(near), *memory[-1:] * padding)
-    return Draw(segments, (1.0,) * (1 + len(near)) + (0.0,) * padding, config.clip_eps)
+    return Draw(segments, (1.0,) * (1 + len(near)) + (0.0,) * padding, config.clip_range)
 
 
 def order(config: DISCConfig, common: Common, weights: tuple[float, ...], rng: np.random.Generator) -> np.ndarray:
     """Per step, with replacement: n / minibatches samples of the newest batch and as many times K of the K old ones."""
-    n, used, size = config.n, int(sum(weights)), config.n // common.minibatches
-    steps = (common.epochs, common.minibatches)
+    n, used, size = config.n_steps, int(sum(weights)), config.n_steps // common.n_minibatches
+    steps = (common.n_epochs, common.n_minibatches)
     newest = rng.integers(n, size=(*steps, size))
     old = rng.integers(n, max(used, 2) * n, size=(*steps, size * (used - 1)))
     padding = np.full((*steps, size * (len(weights) - used)), used * n)
@@ -76,7 +76,7 @@ def init_opt(config: DISCConfig, common: Common, policy: Any) -> tuple[Any, Arra
     return adam_moments(config, common, policy), jnp.float32(config.alpha_is)
 
 
-def improve(config: DISCConfig, problem: Problem) -> Improved:
+def improve(config: DISCConfig, problem: PolicyProblem) -> PolicyUpdate:
     """Adam epochs; padding has weight 0 and drops out of every mean."""
     net, common, log_prob = problem.net, problem.common, problem.net.family.log_prob_per_dimension
     sample, (adam, alpha) = problem.sample, problem.opt
@@ -89,7 +89,7 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
         clipped = per_dimension_weight(jnp.exp(log_ratio), adv, problem.clip_eps)
         surrogate = jnp.mean(weight * clipped * adv) / jax.lax.stop_gradient(jnp.mean(weight * clipped))
         penalty = 0.5 * (batch.newest * jnp.square(log_ratio.sum(-1))).sum() / batch.newest.sum()
-        bonus = common.entropy_coef * net.family.entropy(dist).mean() if common.entropy_coef else 0.0
+        bonus = common.ent_coef * net.family.entropy(dist).mean() if common.ent_coef else 0.0
         return surrogate - alpha * penalty + bonus, penalty
 
     data, order = sample._replace(dist_k=None), problem.order
@@ -98,7 +98,7 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
     dist = net.policy(done.params, sample.obs)
     change = jnp.expm1(log_prob(dist, sample.action) - log_prob(sample.dist_mu, sample.action))
     report |= clip_fractions(sample, (jnp.abs(change) > problem.clip_eps).any(-1)) | {
-        "memory/included": (sample.weight > 0).sum() / config.n - 1,
+        "memory/included": (sample.weight > 0).sum() / config.n_steps - 1,
         "train/alpha_is": alpha,
         "train/approx_kl": jnp.mean(sample.weight * net.family.kl(sample.dist_k, dist)),
         "train/grad_norm_policy": done.grad_norm,
@@ -106,7 +106,7 @@ def improve(config: DISCConfig, problem: Problem) -> Improved:
         "train/policy_gradient_loss": -done.objective,
     }
     weight = adapt_penalty(alpha, done.extra, config.j_target)
-    return Improved(done.params, (done.opt, weight), problem.lr_scale, done.epochs, tv, seen, report)
+    return PolicyUpdate(done.params, (done.opt, weight), problem.lr_scale, done.epochs, tv, seen, report)
 
 
 ALGORITHM = ppo.ALGORITHM._replace(
@@ -118,13 +118,13 @@ ALGORITHM = ppo.ALGORITHM._replace(
     check=check,
     label=label_vtrace,
     relabel=lambda config: True,
-    one_stream=True,
+    traces_cross_batches=True,
     draw=draw,
     order=order,
-    lr=lambda config, common, progress: max(config.lr_min, annealed(config, common, progress)),
+    lr=lambda config, common, progress: max(config.lr_min, scheduled_lr(config, common, progress)),
     init_opt=init_opt,
     improve=improve,
     stops_early=lambda config: False,
-    regress=lambda config, problem: clipped_least_squares(problem, config.clip_eps, config.value_coef),
+    regress=lambda config, problem: clipped_least_squares(problem, config.clip_range),
     keep=lambda config, memory, kl: last(memory, config.n_policies),
 )

@@ -12,26 +12,27 @@ import jax.numpy as jnp
 import numpy as np
 
 from toppo.algos import ppo
-from toppo.algos.shared import label_vtrace, last
-from toppo.types import Draw, Improved, Memory, Problem, require_above, require_least, setting
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
+from toppo.algos.settings import require_above, require_least, setting
+from toppo.algos.steps import label_vtrace, last
 
 
 @dataclass(frozen=True)
 class GePPOConfig:
     """Settings of GePPO."""
 
-    n: int = setting(1024, "Steps per batch.")
-    clip_eps: float = setting(0.2, "Clip range of PPO; GePPO's own is this divided by the mean age of the data.")
+    n_steps: int = setting(1024, "Steps per batch.")
+    clip_range: float = setting(0.2, "Clip range of PPO; GePPO's own is this divided by the mean age of the data.")
     mean_age: float = setting(2.0, "B: bound on the mean age of the data, where the newest batch has age 1.")
     uniform: bool = setting(False, "Equal weights for the last 2 B - 1 batches instead of the optimal ones.")
-    eps_vary: bool = setting(False, "Clip range max(clip_eps - mean(w |c - 1|), 0) instead.")
+    eps_vary: bool = setting(False, "Clip range max(clip_range - mean(w |c - 1|), 0) instead.")
     early_stop: bool = setting(False, "End the epochs once the total variation from pi_k exceeds half the clip range.")
     adapt_lr: bool = setting(True, "Adapt the policy's learning rate to the total variation of each update.")
 
     def __post_init__(self) -> None:
         """Check every value."""
-        require_least(self, 1, "n", "mean_age")
-        require_above(self, 0, "clip_eps")
+        require_least(self, 1, "n_steps", "mean_age")
+        require_above(self, 0, "clip_range")
 
 
 def policy_weights(config: GePPOConfig) -> np.ndarray:
@@ -57,18 +58,18 @@ def policy_weights(config: GePPOConfig) -> np.ndarray:
 def draw(config: GePPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
     """All that is held, the newest first; weights have mean 1."""
     nu = policy_weights(config)
-    clip_eps = config.clip_eps / float(nu @ np.arange(1, len(nu) + 1))
+    clip_eps = config.clip_range / float(nu @ np.arange(1, len(nu) + 1))
     held = nu[: len(memory)] / nu[: len(memory)].sum()
     return Draw(memory[::-1], tuple(float(w) for w in held * len(held)), clip_eps)
 
 
-def improve(config: GePPOConfig, problem: Problem) -> Improved:
+def improve(config: GePPOConfig, problem: PolicyProblem) -> PolicyUpdate:
     """As PPO does, around c = pi_k/mu."""
     if not config.eps_vary:
         return ppo.improve(config, problem)
     sample = problem.sample
     drift = jnp.mean(sample.weight * jnp.abs(sample.centre - 1.0))
-    varied = problem._replace(clip_eps=jnp.maximum(config.clip_eps - drift, 0.0))
+    varied = problem._replace(clip_eps=jnp.maximum(config.clip_range - drift, 0.0))
     improved = ppo.improve(config, varied)
     return improved._replace(report=improved.report | {"train/clip_range_varied": varied.clip_eps})
 

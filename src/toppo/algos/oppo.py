@@ -10,34 +10,35 @@ import numpy as np
 from jax import Array
 
 from toppo.algos import ppo
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
+from toppo.algos.optimise import adam_improve
 from toppo.algos.otrpo import keep
-from toppo.algos.shared import label_gae, label_vtrace, newest_and_some
+from toppo.algos.settings import require_above, require_least, setting
+from toppo.algos.steps import label_gae, label_vtrace, newest_and_some
 from toppo.maths.surrogates import multiplicative_bounds
-from toppo.optimise import adam_improve
-from toppo.types import Draw, Improved, Memory, Problem, require_above, require_least, setting
 
 
 @dataclass(frozen=True)
 class OffPolicyPPOConfig:
     """Settings of off-policy PPO."""
 
-    n: int = setting(1024, "Steps per batch.")
-    clip_eps: float = setting(0.2, "Clip range of pi/pi_k.")
+    n_steps: int = setting(1024, "Steps per batch.")
+    clip_range: float = setting(0.2, "Clip range of pi/pi_k.")
     n_policies: int = setting(5, "Batches held at most, the newest included.")
     n_old: int = setting(1, "Older batches drawn per update; n_policies - 1 for all.")
     vtrace: bool = setting(True, "Correct the traces of old data for pi_k; without it plain GAE by the newest critic.")
 
     def __post_init__(self) -> None:
         """Check every value."""
-        require_least(self, 1, "n", "n_policies")
+        require_least(self, 1, "n_steps", "n_policies")
         require_least(self, 0, "n_old")
-        require_above(self, 0, "clip_eps")
+        require_above(self, 0, "clip_range")
 
 
 def draw(config: OffPolicyPPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
     """The newest batch and some uniformly drawn older ones."""
     segments = newest_and_some(memory, config.n_old, rng)
-    return Draw(segments, (1.0,) * len(segments), config.clip_eps)
+    return Draw(segments, (1.0,) * len(segments), config.clip_range)
 
 
 def label(config: OffPolicyPPOConfig, *path: Any) -> tuple[Array, Array]:
@@ -45,7 +46,7 @@ def label(config: OffPolicyPPOConfig, *path: Any) -> tuple[Array, Array]:
     return (label_vtrace if config.vtrace else label_gae)(config, *path)
 
 
-def improve(config: OffPolicyPPOConfig, problem: Problem) -> Improved:
+def improve(config: OffPolicyPPOConfig, problem: PolicyProblem) -> PolicyUpdate:
     """Adam epochs on PPO's own clip of pi/pi_k, weighted by c."""
     return adam_improve(problem, multiplicative_bounds, early_stop=False, adapt=False)
 

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from toppo.algos import trpo
-from toppo.algos.shared import label_vtrace, last, newest_and_some
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
+from toppo.algos.optimise import TrustRegion, trust_region_improve
+from toppo.algos.settings import require_above, require_least, setting
+from toppo.algos.steps import label_vtrace, last, newest_and_some
 from toppo.maths.trust_region import radius_after_drift
-from toppo.optimise import TrustRegion, trust_region_improve
-from toppo.types import Draw, Improved, Memory, Problem, require_above, require_least, setting
 
 
 @dataclass(frozen=True)
 class OffPolicyTRPOConfig:
     """Settings of off-policy TRPO; the step itself is TRPO's."""
 
-    n: int = setting(1024, "Steps per batch.")
+    n_steps: int = setting(1024, "Steps per batch.")
     delta: float = setting(0.01, "Bound on the mean KL(pi_k || pi).")
     n_policies: int = setting(5, "Batches held at most, the newest included.")
     n_old: int = setting(1, "Older batches drawn per update; n_policies - 1 for all.")
@@ -26,7 +27,7 @@ class OffPolicyTRPOConfig:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        require_least(self, 1, "n", "n_policies")
+        require_least(self, 1, "n_steps", "n_policies")
         require_least(self, 0, "n_old")
         require_above(self, 0, "delta")
 
@@ -37,7 +38,7 @@ def draw(config: OffPolicyTRPOConfig, memory: Memory, gaps: list[float], rng: np
     return Draw(segments, (1.0,) * len(segments))
 
 
-def improve(config: OffPolicyTRPOConfig, problem: Problem) -> Improved:
+def improve(config: OffPolicyTRPOConfig, problem: PolicyProblem) -> PolicyUpdate:
     """One natural-gradient step."""
     delta, sample = config.delta, problem.sample
     if config.adapt_radius:

@@ -8,33 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from toppo.algos.shared import adam_moments, annealed, anything, label_gae, regress, shuffled
+from toppo.algos.contract import Algorithm, Draw, Memory, PolicyProblem, PolicyUpdate
+from toppo.algos.optimise import adam_improve
+from toppo.algos.settings import require_above, require_least, setting
+from toppo.algos.steps import adam_moments, anything, label_gae, regress, scheduled_lr, shuffled
 from toppo.maths.surrogates import additive_bounds
-from toppo.optimise import adam_improve
-from toppo.types import Algorithm, Draw, Improved, Memory, Problem, require_above, require_least, setting
 
 
 @dataclass(frozen=True)
 class PPOConfig:
     """Settings of PPO."""
 
-    n: int = setting(2048, "Steps per batch.")
-    clip_eps: float = setting(0.2, "Clip range of the ratio.")
-    early_stop: bool = setting(False, "End the epochs once the total variation from pi_k exceeds clip_eps / 2.")
+    n_steps: int = setting(2048, "Steps per batch.")
+    clip_range: float = setting(0.2, "Clip range of the ratio.")
+    early_stop: bool = setting(False, "End the epochs once the total variation from pi_k exceeds clip_range / 2.")
     adapt_lr: bool = setting(False, "Adapt the policy's learning rate to the total variation of each update.")
 
     def __post_init__(self) -> None:
         """Check every value."""
-        require_least(self, 1, "n")
-        require_above(self, 0, "clip_eps")
+        require_least(self, 1, "n_steps")
+        require_above(self, 0, "clip_range")
 
 
 def draw(config: PPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
     """The newest batch."""
-    return Draw(memory[-1:], (1.0,), config.clip_eps)
+    return Draw(memory[-1:], (1.0,), config.clip_range)
 
 
-def improve(config: Any, problem: Problem) -> Improved:
+def improve(config: Any, problem: PolicyProblem) -> PolicyUpdate:
     """Adam epochs on the surrogate, clipped around the centre c = pi_k/mu: around 1 on the newest batch."""
     return adam_improve(problem, additive_bounds, config.early_stop, config.adapt_lr)
 
@@ -54,10 +55,10 @@ ALGORITHM = Algorithm(
     check=anything,
     label=label_gae,
     relabel=lambda config: False,
-    one_stream=False,
+    traces_cross_batches=False,
     draw=draw,
     order=shuffled,
-    lr=annealed,
+    lr=scheduled_lr,
     init_opt=adam_moments,
     improve=improve,
     whole_batch=lambda config: False,

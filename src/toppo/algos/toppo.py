@@ -11,32 +11,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from toppo.algos import ppo
-from toppo.algos.shared import last, newest_and_some, separate_networks
-from toppo.optimise import TrustRegion, trust_region_improve
-from toppo.types import Common, Draw, Improved, Memory, Problem, require, require_above, require_least, setting
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
+from toppo.algos.optimise import TrustRegion, trust_region_improve
+from toppo.algos.settings import Common, require, require_above, require_least, setting
+from toppo.algos.steps import last, newest_and_some, separate_networks
 
 
 @dataclass(frozen=True)
 class ToPPOConfig:
     """Settings of ToPPO."""
 
-    n: int = setting(1024, "Steps per batch.")
-    clip_eps: float = setting(0.1, "Clip range of the ratio around pi_k/mu.")
+    n_steps: int = setting(1024, "Steps per batch.")
+    clip_range: float = setting(0.1, "Clip range of the ratio around pi_k/mu.")
     n_policies: int = setting(5, "N: batches held in M at most, the newest included.")
     alpha: float = setting(0.03, "Batches whose policy mu has KL(mu || pi) above this are deleted.")
     select: bool = setting(True, "Delete by alpha; without it M holds the last N batches.")
-    adapt_eps: bool = setting(False, "Clip range by Lemma 4.1: 4 * 2 clip_eps / (|M| + 4), and 2 clip_eps if |M| = 1.")
+    adapt_eps: bool = setting(
+        False, "Clip range by Lemma 4.1: 4 * 2 clip_range / (|M| + 4), and 2 clip_range if |M| = 1."
+    )
     recompute_adv: bool = setting(False, "Label old batches anew with the newest critic instead of keeping A^mu.")
     critic_on_old: bool = setting(True, "Train the critic on the old batch too.")
-    early_stop: bool = setting(True, "End the epochs once the total variation from pi_k exceeds clip_eps / 2.")
+    early_stop: bool = setting(True, "End the epochs once the total variation from pi_k exceeds clip_range / 2.")
     adapt_lr: bool = setting(False, "Adapt the policy's learning rate to the total variation of each update.")
     improve: str = setting("adam", "adam: epochs on the clipped objective; trust_region: one step under a KL bound.")
     delta: float = setting(0.02, "Bound on the mean KL(mu || pi), if improve is trust_region.")
 
     def __post_init__(self) -> None:
         """Check every value."""
-        require_least(self, 1, "n", "n_policies")
-        require_above(self, 0, "clip_eps", "delta")
+        require_least(self, 1, "n_steps", "n_policies")
+        require_above(self, 0, "clip_range", "delta")
         require_least(self, 0, "alpha")
         known = self.improve in ("adam", "trust_region")
         require(known, f"improve is {self.improve!r}, but must be 'adam' or 'trust_region'")
@@ -52,7 +55,7 @@ def check(config: ToPPOConfig, common: Common, discrete: bool) -> None:
 
 def draw(config: ToPPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
     """The newest batch and one uniformly drawn older one, if M has any."""
-    clip_eps = lemma_4_1(2 * config.clip_eps, len(memory)) if config.adapt_eps else config.clip_eps
+    clip_eps = lemma_4_1(2 * config.clip_range, len(memory)) if config.adapt_eps else config.clip_range
     segments = newest_and_some(memory, 1, rng)
     return Draw(segments, (1.0,) * len(segments), clip_eps)
 
@@ -62,7 +65,7 @@ def lemma_4_1(ppo_eps: float, size: int) -> float:
     return ppo_eps if size == 1 else 4 * ppo_eps / (size + 4)
 
 
-def improve(config: ToPPOConfig, problem: Problem) -> Improved:
+def improve(config: ToPPOConfig, problem: PolicyProblem) -> PolicyUpdate:
     """As PPO does, or one step under a bound on KL(mu || pi); stored distributions of mu are all that this needs."""
     if config.improve == "trust_region":
         return trust_region_improve(problem, TrustRegion(config.delta), from_mu=True)

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from toppo.algos import ppo
-from toppo.algos.shared import no_gradient_bound, nothing
-from toppo.optimise import TrustRegion, trust_region_improve
-from toppo.types import Draw, Improved, Memory, Problem, require, require_above, require_least, setting
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
+from toppo.algos.optimise import TrustRegion, trust_region_improve
+from toppo.algos.settings import require, require_above, require_least, setting
+from toppo.algos.steps import no_gradient_bound, nothing
 
 
 @dataclass(frozen=True)
 class TRPOConfig:
     """Settings of TRPO."""
 
-    n: int = setting(1024, "Steps per batch.")
+    n_steps: int = setting(1024, "Steps per batch.")
     delta: float = setting(0.01, "Bound on the mean KL(pi_k || pi).")
     cg_iterations: int = setting(20, "Iterations of conjugate gradient at most.")
     damping: float = setting(0.01, "Added to the diagonal of Fisher's matrix.")
@@ -27,7 +28,7 @@ class TRPOConfig:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        require_least(self, 1, "n", "cg_iterations", "backtracks")
+        require_least(self, 1, "n_steps", "cg_iterations", "backtracks")
         require_above(self, 0, "delta", "slack")
         require_least(self, 0, "damping")
         require(0 < self.shrink < 1, f"shrink is {self.shrink}, but must be in (0, 1)")
@@ -38,7 +39,7 @@ def draw(config: TRPOConfig, memory: Memory, gaps: list[float], rng: np.random.G
     return Draw(memory[-1:], (1.0,))
 
 
-def improve(config: TRPOConfig, problem: Problem) -> Improved:
+def improve(config: TRPOConfig, problem: PolicyProblem) -> PolicyUpdate:
     """One natural-gradient step."""
     region = TrustRegion(
         config.delta, config.cg_iterations, config.damping, config.slack, config.shrink, config.backtracks

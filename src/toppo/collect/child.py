@@ -12,13 +12,13 @@ import numpy as np
 
 from toppo.collect.wire import receive, send
 from toppo.envs import EnvSource
-from toppo.envs.make import factory_path, known_everywhere
-from toppo.envs.world import is_world
+from toppo.envs.source import factory_path, known_everywhere
+from toppo.envs.world import is_vector
 from toppo.errors import BAD_DATA, EnvironmentFault, NotFinite, ToppoError
 
 
 class Child:
-    """``toppo.collect.process``, which makes environments and calls them."""
+    """``toppo.collect.worker_process``, which makes environments and calls them."""
 
     def __init__(self, *shared: int) -> None:
         """Start the process; ``shared`` are file descriptors that it gets besides its pipes."""
@@ -28,7 +28,7 @@ class Child:
         env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             # -P: not from the directory that it happens to be started in, but from where this process imports.
-            [sys.executable, "-P", "-m", "toppo.collect.process", *map(str, (commands, replies, *shared))],
+            [sys.executable, "-P", "-m", "toppo.collect.worker_process", *map(str, (commands, replies, *shared))],
             pass_fds=(commands, replies, *shared),
             stdin=subprocess.DEVNULL,
             env=env | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
@@ -82,7 +82,7 @@ class Child:
 def can_live_elsewhere(source: EnvSource) -> bool:
     """Can another process make such an environment?"""
     elsewhere = known_everywhere(source) if isinstance(source, str) else factory_path(source) is not None
-    return elsewhere and not is_world(source)
+    return elsewhere and not is_vector(source)
 
 
 def address(source: EnvSource) -> dict[str, object]:

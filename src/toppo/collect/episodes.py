@@ -4,9 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppo.collect.buffers import Buffers, Plan
-from toppo.collect.faults import Lost
-from toppo.types import OpenEpisode
+from toppo.collect.faults import FailedReplays
+from toppo.collect.plan import Buffers, Plan
+
+
+class OpenEpisode(NamedTuple):
+    """What one environment needs to be brought back to where it is: reset with the seed, replay the actions."""
+
+    started: int  # episodes started so far, this one included
+    actions: np.ndarray  # [t, ...] as sampled, since the reset
+    rewards: np.ndarray  # [t] raw, since the reset
+    obs: np.ndarray  # the last observation, for comparison after a replay
 
 
 class Finished(NamedTuple):
@@ -23,14 +31,14 @@ def no_episode(plan: Plan) -> OpenEpisode:
     return OpenEpisode(0, actions, np.zeros(0), np.zeros(plan.row_size, plan.row_dtype))
 
 
-def after_replay(episodes: tuple[OpenEpisode, ...], lost: Lost) -> tuple[OpenEpisode, ...]:
+def after_replay(episodes: tuple[OpenEpisode, ...], lost: FailedReplays) -> tuple[OpenEpisode, ...]:
     """The open episodes after ``Pool.restore``: one whose replay led elsewhere is given up, and a new one follows."""
     return tuple(
         e._replace(actions=e.actions[:0], rewards=e.rewards[:0]) if i in lost else e for i, e in enumerate(episodes)
     )
 
 
-def say_lost(lost: Lost) -> str:
+def say_lost(lost: FailedReplays) -> str:
     """What a replay that led elsewhere is called in a warning."""
     return f"an environment did not replay to where it was ({'; '.join(dict.fromkeys(lost.values()))})"
 

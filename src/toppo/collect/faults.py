@@ -8,11 +8,11 @@ OnNan = Literal["raise", "truncate"]
 Ends = dict[tuple[int, int], int]
 """(environment, episode) -> the row of the batch before which that episode is given up."""
 
-Lost = dict[int, str]
+FailedReplays = dict[int, str]
 """Environments that a replay did not bring back to where they were, each with a sentence on why."""
 
 
-class Tolerance(NamedTuple):
+class FaultPolicy(NamedTuple):
     """How faults of environments are handled.  Nothing here changes the numbers of a run without faults."""
 
     on_nan: OnNan = "raise"
@@ -20,10 +20,10 @@ class Tolerance(NamedTuple):
     env_restarts: int = 0  # replacements of each environment
 
 
-NO_TOLERANCE = Tolerance()
+STRICT = FaultPolicy()
 
 
-class Notice(NamedTuple):
+class SurvivedFault(NamedTuple):
     """A fault that the run survived."""
 
     env: int
@@ -32,7 +32,7 @@ class Notice(NamedTuple):
     exact: bool  # are the numbers those of a run without the fault?
 
 
-def tolerance(on_nan: Any, env_timeout: float, env_restarts: int) -> Tolerance:
+def tolerance(on_nan: Any, env_timeout: float, env_restarts: int) -> FaultPolicy:
     """The settings, checked."""
     if on_nan not in get_args(OnNan):
         raise ToppoError(f"on_nan is {on_nan!r}, but must be one of {', '.join(get_args(OnNan))}")
@@ -40,4 +40,4 @@ def tolerance(on_nan: Any, env_timeout: float, env_restarts: int) -> Tolerance:
         raise ToppoError(f"env_timeout is {env_timeout}, but must be above 0 (inf for none)")
     if env_restarts < 0:
         raise ToppoError(f"env_restarts is {env_restarts}, but must be 0 or more")
-    return Tolerance(on_nan, env_timeout, env_restarts)
+    return FaultPolicy(on_nan, env_timeout, env_restarts)

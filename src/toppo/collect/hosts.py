@@ -5,18 +5,18 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from toppo.collect.act import Acting
-from toppo.collect.buffers import Buffers, Plan
+from toppo.collect.actor import Acting
 from toppo.collect.child import Child, address, too_long
-from toppo.collect.faults import Ends, Lost, Notice, Tolerance
-from toppo.collect.together import WorldWorker
+from toppo.collect.episodes import OpenEpisode
+from toppo.collect.faults import Ends, FailedReplays, FaultPolicy, SurvivedFault
+from toppo.collect.plan import Buffers, Plan
+from toppo.collect.vector_worker import VectorWorker
 from toppo.collect.worker import Worker
 from toppo.envs import EnvSource
-from toppo.envs.environment import describe_call, label_of
-from toppo.envs.world import open_world
+from toppo.envs.single import describe_call, label_of
+from toppo.envs.world import open_vec_env
 from toppo.errors import EnvironmentFault
-from toppo.streams import Purpose, seed_for
-from toppo.types import OpenEpisode
+from toppo.rng import Stream, seed_for
 
 QUIET_SECONDS = 0.25  # between two looks at a worker that does not answer
 
@@ -28,7 +28,7 @@ class Task(NamedTuple):
     indices: Sequence[int]
     source: EnvSource
     buffers: Buffers
-    tolerance: Tolerance
+    tolerance: FaultPolicy
     acting: Acting | None
     cores: list[int]  # where it stays; anywhere if empty
 
@@ -39,10 +39,10 @@ class Host(Protocol):
     def start(self, batch: int, ends: Ends) -> None:
         """Begin to collect a batch."""
 
-    def finish(self) -> list[Notice]:
+    def finish(self) -> list[SurvivedFault]:
         """Wait until the batch is there; EnvironmentFault if it never will be."""
 
-    def restore(self, episodes: Mapping[int, OpenEpisode]) -> Lost:
+    def restore(self, episodes: Mapping[int, OpenEpisode]) -> FailedReplays:
         """Bring environments back to where they were, except those that are returned."""
 
     def close(self) -> None:
@@ -54,11 +54,11 @@ class LocalHost:
 
     def __init__(self, task: Task) -> None:
         """Make its environments here."""
-        plan, world = task.plan, open_world(task.source, task.plan.envs)
-        self._worker: Worker | WorldWorker = (
+        plan, world = task.plan, open_vec_env(task.source, task.plan.envs)
+        self._worker: Worker | VectorWorker = (
             Worker(plan, task.indices, task.source, task.buffers, task.tolerance.on_nan, task.acting)
             if world is None
-            else WorldWorker(plan, world, task.buffers, task.acting)
+            else VectorWorker(plan, world, task.buffers, task.acting)
         )
         self.restore, self.close = self._worker.restore, self._worker.close
 
@@ -71,7 +71,7 @@ class LocalHost:
         """Remember the batch: there is nobody to collect it while this process does something else."""
         self._batch, self._ends = batch, ends
 
-    def finish(self) -> list[Notice]:
+    def finish(self) -> list[SurvivedFault]:
         """Collect."""
         return self._worker.collect(self._batch, self._ends)
 
@@ -94,11 +94,11 @@ class ProcessHost:
         """Tell the worker to collect."""
         self.child.send({"do": "collect", "batch": batch, "ends": [(*key, t) for key, t in ends.items()]})
 
-    def finish(self) -> list[Notice]:
+    def finish(self) -> list[SurvivedFault]:
         """Wait for the worker's answer."""
-        return [Notice(*n) for n in self._reply(self.task.tolerance.env_timeout)["notices"]]
+        return [SurvivedFault(*n) for n in self._reply(self.task.tolerance.env_timeout)["notices"]]
 
-    def restore(self, episodes: Mapping[int, OpenEpisode]) -> Lost:
+    def restore(self, episodes: Mapping[int, OpenEpisode]) -> FailedReplays:
         """Let the worker replay the episodes."""
         lost = {}
         for i, episode in episodes.items():
@@ -127,7 +127,7 @@ class ProcessHost:
         i = last_called(indices, self.task.buffers)
         if i is None:
             return EnvironmentFault(f"{label_of(self.task.source, indices[0])}: {what} between two calls")
-        seed, step = seed_for(plan.seed, Purpose.EPISODE, i, int(progress.started[i]) - 1), int(progress.step[i])
+        seed, step = seed_for(plan.seed, Stream.ENV_RESET, i, int(progress.started[i]) - 1), int(progress.step[i])
         where = describe_call(label_of(self.task.source, i), seed, step)
         return EnvironmentFault(f"{where}: {what}", {"environment": i, "seed": seed, "step": step})
 

@@ -7,15 +7,15 @@ import tempfile
 import gymnasium as gym
 import numpy as np
 
-from toppo.collect.act import Acting
-from toppo.collect.buffers import Buffers, Plan, batch_noise, buffers_in, buffers_size
+from toppo.collect.actor import Acting
 from toppo.collect.child import can_live_elsewhere
-from toppo.collect.faults import NO_TOLERANCE, Ends, Lost, Notice, Tolerance
+from toppo.collect.episodes import OpenEpisode
+from toppo.collect.faults import STRICT, Ends, FailedReplays, FaultPolicy, SurvivedFault
 from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
-from toppo.cores import taken_by
+from toppo.collect.pinning import cores_used_by
+from toppo.collect.plan import Buffers, Plan, batch_noise, buffers_in, buffers_size
 from toppo.envs import EnvSource
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
-from toppo.types import OpenEpisode
 
 Place = tuple[int, int, int]  # environment, episode, row of the batch
 
@@ -27,7 +27,7 @@ class Pool:
     """
 
     def __init__(
-        self, plan: Plan, source: EnvSource, workers: int, tolerance: Tolerance, acting: Acting | None
+        self, plan: Plan, source: EnvSource, workers: int, tolerance: FaultPolicy, acting: Acting | None
     ) -> None:
         """Open ``workers`` processes, or work in this process if that is 0."""
         size = buffers_size(plan)
@@ -37,7 +37,7 @@ class Pool:
         self._plan, self._drawn, count = plan, -1, max(1, workers)
         owners = [i * count // plan.envs for i in range(plan.envs)]
         stretches = [[i for i in range(plan.envs) if owners[i] == w] for w in range(count)]
-        homes = [[core] for core in taken_by(workers)] or [[]]
+        homes = [[core] for core in cores_used_by(workers)] or [[]]
         self._tasks = [
             Task(plan, stretch, source, self.buffers, tolerance, acting, homes[w % len(homes)])
             for w, stretch in enumerate(stretches)
@@ -70,12 +70,12 @@ class Pool:
         for host in reversed(self._hosts):  # the first one last: it may take this thread's core
             host.start(batch, {})
 
-    def finish(self) -> list[Notice]:
+    def finish(self) -> list[SurvivedFault]:
         """Wait until the batch that was started lies in the buffers; returns the faults that it survived."""
         return [notice for w in range(len(self._hosts)) for notice in self._finish(w)]
 
-    def _finish(self, w: int) -> list[Notice]:
-        survived: list[Notice] = []
+    def _finish(self, w: int) -> list[SurvivedFault]:
+        survived: list[SurvivedFault] = []
         replace = False
         while True:
             try:
@@ -86,9 +86,9 @@ class Pool:
                 survived.append(self._judge(w, fault))
                 replace = True
 
-    def restore(self, episodes: tuple[OpenEpisode, ...]) -> Lost:
+    def restore(self, episodes: tuple[OpenEpisode, ...]) -> FailedReplays:
         """Bring the environments back to where they were, except those that are returned."""
-        lost: Lost = {}
+        lost: FailedReplays = {}
         for host, task in zip(self._hosts, self._tasks, strict=True):
             lost |= host.restore({i: episodes[i] for i in task.indices})
         return lost
@@ -111,7 +111,7 @@ class Pool:
             os.close(self._memory)
             self._memory = None
 
-    def _judge(self, w: int, fault: EnvironmentFault) -> Notice:
+    def _judge(self, w: int, fault: EnvironmentFault) -> SurvivedFault:
         """Can the run bear this fault?  Then what it will do about it, otherwise the fault.
 
         At first the same actions are taken again from the same states: if the fault was of the moment, nothing is
@@ -123,12 +123,12 @@ class Pool:
             raise fault
         if again and place is not None:
             self._ends[w][place[:2]] = place[2]
-            return Notice(i, place[2], f"{fault}; the episode was ended before it", exact=False)
+            return SurvivedFault(i, place[2], f"{fault}; the episode was ended before it", exact=False)
         self._restarts[i] -= 1
         if place is not None:
             self._failed.add(place)
         row = place[2] if place else 0
-        return Notice(i, row, f"{fault}; the environment was replaced and the batch collected again", exact=True)
+        return SurvivedFault(i, row, f"{fault}; the environment was replaced and the batch collected again", exact=True)
 
     def _replace(self, w: int) -> bool:
         """A new worker in place of one that failed, at work on the batch; False if a replay led elsewhere."""
@@ -173,7 +173,7 @@ def open_pool(
     plan: Plan,
     source: EnvSource,
     workers: int,
-    tolerance: Tolerance = NO_TOLERANCE,
+    tolerance: FaultPolicy = STRICT,
     acting: Acting | None = None,
 ) -> Pool:
     """``workers`` processes, or this process if that is 0 or the environment cannot be made in another.
@@ -188,7 +188,7 @@ def open_pool(
     return Pool(plan, source, min(workers, plan.envs) if apart else 0, tolerance, acting)
 
 
-def _refuse_for_vectors(tolerance: Tolerance) -> None:
+def _refuse_for_vectors(tolerance: FaultPolicy) -> None:
     """What cannot be had where all environments are one object."""
     instead = "give the function that makes one environment instead"
     if tolerance.on_nan == "truncate":

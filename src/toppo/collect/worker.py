@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from toppo.collect.act import Acting, mlp_actor
-from toppo.collect.buffers import Buffers, Plan
-from toppo.collect.faults import Ends, Lost, Notice, OnNan
+from toppo.collect.actor import Acting, mlp_actor
+from toppo.collect.episodes import OpenEpisode
+from toppo.collect.faults import Ends, FailedReplays, OnNan, SurvivedFault
+from toppo.collect.plan import Buffers, Plan
 from toppo.envs import EnvSource, open_environment
-from toppo.envs.environment import StepTogether, step_together
-from toppo.envs.rows import live_rows
+from toppo.envs.observations import live_rows
+from toppo.envs.single import StepTogether, step_together
 from toppo.errors import EnvironmentFault, NotFinite
-from toppo.streams import Purpose, seed_for
-from toppo.types import OpenEpisode
+from toppo.rng import Stream, seed_for
 
-MOST_FAULTS_IN_A_ROW = 10  # of the batch; an environment that gives nothing but NaN must not be asked for ever
+MAX_FAULTS_IN_A_ROW = 10  # of the batch; an environment that gives nothing but NaN must not be asked for ever
 
 
 def mlp_acting(plan: Plan) -> Acting:
@@ -58,9 +58,9 @@ class Worker:
         self.due = set(indices)  # for a reset
         self._calls = 0
         self._ends: Ends = {}
-        self._notices: list[Notice] = []
+        self._notices: list[SurvivedFault] = []
 
-    def collect(self, batch: int, ends: Ends | None = None) -> list[Notice]:
+    def collect(self, batch: int, ends: Ends | None = None) -> list[SurvivedFault]:
         """Fill this worker's columns with batch number ``batch``, all its environments in step.
 
         Returns the values that were not finite and that it went round.
@@ -107,7 +107,7 @@ class Worker:
                 self._reset(t, i)
                 self.due.discard(i)
             except NotFinite as fault:
-                self._go_round(t, i, fault)
+                self._truncate_before(t, i, fault)
 
     def _step(self, t: int, i: int, action: np.ndarray) -> bool:
         """Take row ``t``; False if the episode was ended before it."""
@@ -119,7 +119,7 @@ class Worker:
         try:
             reward, terminated, truncated = env.take(action)
         except NotFinite as fault:
-            self._go_round(t, i, fault)
+            self._truncate_before(t, i, fault)
             return False
         self.buffers.reward[t, i] = reward
         if terminated or truncated:
@@ -158,7 +158,7 @@ class Worker:
     def _reset(self, t: int, i: int) -> None:
         self.buffers.progress.started[i] = self.started[i]
         self._mark(t, i, 0)
-        self.envs[i].reset(seed_for(self.plan.seed, Purpose.EPISODE, i, self.started[i] - 1))
+        self.envs[i].reset(seed_for(self.plan.seed, Stream.ENV_RESET, i, self.started[i] - 1))
 
     def _mark(self, t: int, i: int | slice, step: int | np.ndarray) -> None:
         """Leave a note of the call that follows, for the case that it never returns."""
@@ -167,11 +167,11 @@ class Worker:
         progress.call[i] = self._calls + t
         progress.step[i] = step
 
-    def _go_round(self, t: int, i: int, fault: NotFinite) -> None:
+    def _truncate_before(self, t: int, i: int, fault: NotFinite) -> None:
         """End the episode before the row that failed, or raise."""
-        if self.on_nan == "raise" or sum(n.row == t and n.env == i for n in self._notices) == MOST_FAULTS_IN_A_ROW:
+        if self.on_nan == "raise" or sum(n.row == t and n.env == i for n in self._notices) == MAX_FAULTS_IN_A_ROW:
             raise fault
-        self._notices.append(Notice(i, t, f"{fault}; the episode was ended before it", exact=False))
+        self._notices.append(SurvivedFault(i, t, f"{fault}; the episode was ended before it", exact=False))
         self._end_before(t, i)
 
     def _end_before(self, t: int, i: int) -> None:
@@ -182,7 +182,7 @@ class Worker:
             self._end(t - 1, i, b.obs[t, i])
         self.due.add(i)
 
-    def restore(self, episodes: Mapping[int, OpenEpisode]) -> Lost:
+    def restore(self, episodes: Mapping[int, OpenEpisode]) -> FailedReplays:
         """Bring environments back to where they were, except those that are returned."""
         reasons = {i: self.restore_one(i, episode) for i, episode in episodes.items()}
         return {i: reason for i, reason in reasons.items() if reason}

@@ -1,7 +1,7 @@
 """The one place that knows Gymnasium."""
 
-from toppo.envs.environment import Environment, open_environment
-from toppo.envs.make import EnvSource, make
+from toppo.envs.single import Environment, open_environment
+from toppo.envs.source import EnvSource, make
 from toppo.envs.spaces import Spaces, describe
 from toppo.envs.world import Player, open_player
 

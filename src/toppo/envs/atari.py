@@ -14,8 +14,8 @@ import gymnasium as gym
 import numpy as np
 
 from toppo.envs.spaces import describe_spaces
-from toppo.envs.together import Moved, Start
-from toppo.errors import ToppoError, blaming
+from toppo.envs.vector import ResetSpec, VecStep
+from toppo.errors import ToppoError, as_environment_fault
 
 FRAMES = 4  # per action
 GAMES_PER_SEED = 32
@@ -80,17 +80,17 @@ class AtariGames:
         )
         space = self.env.single_observation_space
         self.spaces = describe_spaces(space, self.env.single_action_space, False, frames // FRAMES)
-        self._played: dict[int, Start] = {}
+        self._played: dict[int, ResetSpec] = {}
         self._fire = _fire_of(self.env)
         self._lost_life = np.zeros(count, bool)
 
-    def reset(self, starts: Mapping[int, Start]) -> np.ndarray:
+    def reset(self, starts: Mapping[int, ResetSpec]) -> np.ndarray:
         """New games; the rows of all."""
         follows = {i for i, start in starts.items() if self._played.get(i) == start._replace(nth=start.nth - 1)}
         afresh = [i for i in starts if i not in follows]
         if not self._played:  # the emulators want to be started all together
             afresh = list(range(self.count))
-        self._played |= {**dict.fromkeys(afresh, Start(0)), **starts}
+        self._played |= {**dict.fromkeys(afresh, ResetSpec(0)), **starts}
         due = [1 if i in follows else starts[i].nth if i in starts else 0 for i in range(self.count)]
         if afresh:
             rows = self._reset(afresh, np.array([self._played[i].seed for i in sorted(afresh)]))
@@ -101,13 +101,13 @@ class AtariGames:
     def _reset(self, which: list[int], seeds: np.ndarray | None = None) -> np.ndarray:
         """Reset some of the games, with seeds in their order; the rows of all."""
         mask = np.isin(np.arange(self.count), which)
-        with blaming(f"{self.name}: reset"):
+        with as_environment_fault(f"{self.name}: reset"):
             obs, _ = self.env.reset(seed=seeds, options=None if mask.all() else {"reset_mask": mask})
         self._lost_life &= ~mask
         rows: np.ndarray = obs.reshape(self.count, -1)
         return rows
 
-    def step(self, actions: np.ndarray) -> Moved:
+    def step(self, actions: np.ndarray) -> VecStep:
         """Four frames of every game.
 
         The first action of a new life is FIRE where the game has it, as the usual wrappers have it: Breakout waits for
@@ -115,11 +115,11 @@ class AtariGames:
         """
         if self._fire is not None:
             actions = np.where(self._lost_life, self._fire, actions)
-        with blaming(f"{self.name}: step"):
+        with as_environment_fault(f"{self.name}: step"):
             obs, reward, terminated, truncated, info = self.env.step(np.ascontiguousarray(actions, np.int32))
         over = (terminated & (info["lives"] == 0)) | truncated
         self._lost_life = terminated & ~over
-        return Moved(obs.reshape(self.count, -1), reward.astype(float), terminated, terminated | truncated, over)
+        return VecStep(obs.reshape(self.count, -1), reward.astype(float), terminated, terminated | truncated, over)
 
     def close(self) -> None:
         """End the emulators."""

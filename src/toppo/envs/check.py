@@ -7,9 +7,9 @@ import gymnasium as gym
 import numpy as np
 
 from toppo.envs.actions import action_to_env, mask_reader
-from toppo.envs.rows import entry, held
+from toppo.envs.observations import entry, held
 from toppo.envs.spaces import Env, Part, Spaces, describe
-from toppo.errors import RAISED, EnvironmentFault, in_one_line
+from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, in_one_line
 
 STEPS = 20
 NOT_REPEATED = (
@@ -49,7 +49,7 @@ def reset_and_check(env: Env, seed: int) -> tuple[Any, dict[str, Any]]:
     """What ``reset`` gives, if it has the right form."""
     try:
         answer = env.reset(seed=seed)
-    except RAISED as error:
+    except ENV_EXCEPTIONS as error:
         if isinstance(error, TypeError) and not takes_seed_and_options(env):
             raise EnvironmentFault(
                 f"reset(seed=...) cannot be called ({error}): define reset(self, *, seed=None, options=None)"
@@ -95,7 +95,7 @@ def step_and_check(env: Env, action: Any) -> tuple[Any, float, bool, dict[str, A
     """Observation, reward, ended and info of a step, if they have the right form."""
     try:
         answer = env.step(action)
-    except RAISED as error:
+    except ENV_EXCEPTIONS as error:
         raise EnvironmentFault(f"step({action!r}) raised {in_one_line(error)}") from error
     if not isinstance(answer, tuple) or len(answer) != 5:
         old = " (the four values of Gym before 0.26)" if isinstance(answer, tuple) and len(answer) == 4 else ""

@@ -14,7 +14,7 @@ Step = Callable[[np.ndarray], tuple[float, bool]]
 """An action in; reward, before the action's cost, and terminated out."""
 
 
-class Thin(NamedTuple):
+class FastStep(NamedTuple):
     """What a task's ``step`` does, with the observation left in a row and without the info."""
 
     step: Step
@@ -27,7 +27,7 @@ def costs(actions: np.ndarray, price: float) -> np.ndarray:
     return found
 
 
-def thin_step(env: Any, row: np.ndarray) -> Thin | None:
+def thin_step(env: Any, row: np.ndarray) -> FastStep | None:
     """The thin step of an environment that shows what it observes in ``row``.
 
     None if the environment is not exactly one of Gymnasium's tasks.
@@ -35,7 +35,7 @@ def thin_step(env: Any, row: np.ndarray) -> Thin | None:
     task = TASKS.get(class_of(env))
     if task is None or env.render_mode == "human":
         return None
-    look_for_no_islands(env.model)
+    disable_island_search(env.model)
     return task(env, row)
 
 
@@ -44,7 +44,7 @@ def class_of(env: Any) -> str:
     return f"{type(env).__module__}.{type(env).__name__}"
 
 
-def look_for_no_islands(model: Any) -> None:
+def disable_island_search(model: Any) -> None:
     """Spare the simulator the search for parts of a body that do not touch, where there is one tree of joints only.
 
     It takes 3 to 7% of a step, and what is one part is solved as it would be without it.
@@ -55,7 +55,7 @@ def look_for_no_islands(model: Any) -> None:
         model.opt.disableflags |= int(getattr(mjtDisableBit, "mjDSBL_ISLAND", 0))  # older ones do not look for any
 
 
-def forward(env: Any, row: np.ndarray, hidden: int) -> Thin:
+def forward(env: Any, row: np.ndarray, hidden: int) -> FastStep:
     """HalfCheetah and Swimmer: forward velocity less control; the first ``hidden`` coordinates are not observed."""
     x, dt, weight = env.data.qpos.item, env.dt, env._forward_reward_weight
     simulate, observe = _simulate(env), _observe(env, row, hidden)
@@ -66,10 +66,10 @@ def forward(env: Any, row: np.ndarray, hidden: int) -> Thin:
         observe()
         return weight * ((x(0) - before) / dt), False
 
-    return Thin(step, env._ctrl_cost_weight)
+    return FastStep(step, env._ctrl_cost_weight)
 
 
-def upright(env: Any, row: np.ndarray, state_range: tuple[float, float]) -> Thin:
+def upright(env: Any, row: np.ndarray, state_range: tuple[float, float]) -> FastStep:
     """Hopper and Walker2d: as ``forward``, with a reward for standing, and the end when it falls."""
     qpos, qvel, dt, weight = env.data.qpos, env.data.qvel, env.dt, env._forward_reward_weight
     simulate, observe = _simulate(env), _observe(env, row, 1, clip=10.0)
@@ -89,10 +89,10 @@ def upright(env: Any, row: np.ndarray, state_range: tuple[float, float]) -> Thin
         stands = healthy(x)
         return weight * ((x[0] - before) / dt) + stands * reward_for_health, ends and not stands
 
-    return Thin(step, env._ctrl_cost_weight)
+    return FastStep(step, env._ctrl_cost_weight)
 
 
-def reacher(env: Any, row: np.ndarray) -> Thin:
+def reacher(env: Any, row: np.ndarray) -> FastStep:
     """Reacher: the distance of the fingertip from the target, and control."""
     qpos, qvel = env.data.qpos, env.data.qvel
     fingertip, target = env.data.body("fingertip").xpos, env.data.body("target").xpos
@@ -108,10 +108,10 @@ def reacher(env: Any, row: np.ndarray) -> Thin:
         shown_aim[:], shown_speed[:], shown_gap[:] = aim, speed, gap[:2]
         return float(-np.linalg.norm(gap) * near), False
 
-    return Thin(step, env._reward_control_weight)
+    return FastStep(step, env._reward_control_weight)
 
 
-def humanoid(env: Any, row: np.ndarray) -> Thin:
+def humanoid(env: Any, row: np.ndarray) -> FastStep:
     """Humanoid: as ``upright``, measured at the centre of mass, with a cost of contacts."""
     data, dt, weight, control_weight = env.data, env.dt, env._forward_reward_weight, env._ctrl_cost_weight
     simulate, observe, contact = _simulate(env, forces=True), _observe_body(env, row), _contact_cost(env, "contact")
@@ -133,10 +133,10 @@ def humanoid(env: Any, row: np.ndarray) -> Thin:
         reward = weight * ((centre() - before) / dt) + stands * reward_for_health - costs
         return float(reward), ends and not stands
 
-    return Thin(step)
+    return FastStep(step)
 
 
-def humanoid_standup(env: Any, row: np.ndarray) -> Thin:
+def humanoid_standup(env: Any, row: np.ndarray) -> FastStep:
     """HumanoidStandup: the height of the torso, less control and contacts."""
     simulate, observe, contact = _simulate(env, forces=True), _observe_body(env, row), _contact_cost(env, "impact")
     z, control, control_weight, timestep = env.data.qpos, env.data.ctrl, env._ctrl_cost_weight, env.model.opt.timestep
@@ -146,7 +146,7 @@ def humanoid_standup(env: Any, row: np.ndarray) -> Thin:
         observe()
         return float(z[2] / timestep - control_weight * np.square(control).sum() - contact() + 1), False
 
-    return Thin(step)
+    return FastStep(step)
 
 
 def _simulate(env: Any, forces: bool = False) -> Callable[[np.ndarray], None]:
@@ -201,7 +201,7 @@ def _contact_cost(env: Any, name: str) -> Callable[[], float]:
     return lambda: np.minimum(np.maximum(weight * np.square(forces).sum(), low), high)
 
 
-TASKS: dict[str, Callable[[Any, np.ndarray], Thin]] = {
+TASKS: dict[str, Callable[[Any, np.ndarray], FastStep]] = {
     "gymnasium.envs.mujoco.half_cheetah_v5.HalfCheetahEnv": lambda env, row: forward(env, row, hidden=1),
     "gymnasium.envs.mujoco.swimmer_v5.SwimmerEnv": lambda env, row: forward(env, row, hidden=2),
     "gymnasium.envs.mujoco.hopper_v5.HopperEnv": lambda env, row: upright(env, row, env._healthy_state_range),

@@ -10,7 +10,7 @@ import numpy as np
 from toppo.errors import BAD_DATA, ToppoError
 
 Env = gym.Env[Any, Any]
-MOST_CHOICES = 2**20
+MAX_CHOICES = 2**20
 Path = tuple[str | int, ...]
 
 
@@ -185,10 +185,10 @@ def _is_image(space: gym.spaces.Box) -> bool:
 def _choices(space: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str]:
     """How many values, the first of them, shape and type of a discrete space."""
     counted = _count(space)
-    if sum(counted[0]) > MOST_CHOICES:
+    if sum(counted[0]) > MAX_CHOICES:
         raise ToppoError(
             f"the space {space} has {sum(counted[0]):,} choices, one input or output of the network each, but may have "
-            f"{MOST_CHOICES:,} at most: give large whole numbers as a Box"
+            f"{MAX_CHOICES:,} at most: give large whole numbers as a Box"
         )
     return counted
 

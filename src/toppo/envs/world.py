@@ -9,22 +9,22 @@ import numpy as np
 
 from toppo.envs.atari import AtariGames, is_atari
 from toppo.envs.check import NOT_REPEATED, STEPS, examine, notes_on, probing_action
-from toppo.envs.environment import Environment, open_environment
-from toppo.envs.make import EnvSource, make, name_of
-from toppo.envs.rows import mask_in
+from toppo.envs.observations import mask_in
+from toppo.envs.single import Environment, open_environment
+from toppo.envs.source import EnvSource, make, name_of
 from toppo.envs.spaces import Env, Spaces
-from toppo.envs.together import Solo, Start, VectorWorld, World
-from toppo.errors import RAISED, EnvironmentFault, ToppoError, naming
+from toppo.envs.vector import FirstEnv, GymVecEnv, ResetSpec, VecEnv
+from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, ToppoError, prefixed
 
 
-def is_world(source: Any) -> bool:
+def is_vector(source: Any) -> bool:
     """Are its environments stepped together?"""
     return isinstance(source, gym.vector.VectorEnv) or is_atari(source)
 
 
-def open_world(source: EnvSource, count: int) -> World | None:
+def open_vec_env(source: EnvSource, count: int) -> VecEnv | None:
     """The world of ``count`` environments, or None for a source of single ones."""
-    if not is_world(source):
+    if not is_vector(source):
         return None
     if isinstance(source, str):
         return AtariGames(source, count)
@@ -33,20 +33,22 @@ def open_world(source: EnvSource, count: int) -> World | None:
         raise ToppoError(
             f"envs is {count}, but the vector environment has {source.num_envs}: use envs={source.num_envs}"
         )
-    return VectorWorld(source)
+    return GymVecEnv(source)
 
 
-Player = Environment | Solo
+Player = Environment | FirstEnv
 
 
 def open_player(source: EnvSource) -> Player:
     """One environment to play in."""
     if isinstance(source, gym.vector.VectorEnv):
-        return Solo(VectorWorld(source))
-    return Solo(AtariGames(source, 1)) if isinstance(source, str) and is_atari(source) else open_environment(source, 0)
+        return FirstEnv(GymVecEnv(source))
+    return (
+        FirstEnv(AtariGames(source, 1)) if isinstance(source, str) and is_atari(source) else open_environment(source, 0)
+    )
 
 
-class Announced(gym.Wrapper[Any, Any, Any, Any]):
+class CallReporter(gym.Wrapper[Any, Any, Any, Any]):
     """Says which call comes next, for the case that it never returns."""
 
     def __init__(self, env: Env, announce: Callable[[str], None]) -> None:
@@ -72,52 +74,52 @@ class Announced(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.step(action)
 
 
-def examine_world(world: World) -> list[str]:
+def examine_world(world: VecEnv) -> list[str]:
     """Notes on what is odd about a world; what training will ask of it, it must do here."""
     notes = notes_on(world.spaces)
-    if isinstance(world, VectorWorld):
+    if isinstance(world, GymVecEnv):
         world.notes = notes
     if play(world) != play(world):
         notes.append(NOT_REPEATED)
     return list(dict.fromkeys(notes))
 
 
-def play(world: World) -> list[bytes]:
+def play(world: VecEnv) -> list[bytes]:
     """A few random steps after a reset of all environments, the first of them reset alone as well; what was seen."""
     rng, spaces, seen = np.random.default_rng(0), world.spaces, []
-    rows = world.reset({i: Start(1 + i) for i in range(world.count)})
+    rows = world.reset({i: ResetSpec(1 + i) for i in range(world.count)})
     for t in range(STEPS):
         moved = world.step(np.stack([probing_action(spaces, mask_in(row, spaces), rng) for row in rows]))
         seen += [moved.rows.tobytes(), moved.reward.tobytes()]
-        again = {int(i): Start(t) for i in np.flatnonzero(moved.over)} | ({0: Start(0)} if t == 0 else {})
+        again = {int(i): ResetSpec(t) for i in np.flatnonzero(moved.over)} | ({0: ResetSpec(0)} if t == 0 else {})
         rows = world.reset(again) if again else moved.rows
     return seen
 
 
 def look(source: EnvSource, announce: Callable[[str], None] = lambda call: None) -> tuple[Spaces, list[str]]:
     """The spaces of an environment that keeps its word, and notes on what is odd about it."""
-    if is_world(source):
+    if is_vector(source):
         return look_at_world(source)
     env = make(source)
     try:
-        with naming(name_of(source)):
-            return examine(Announced(env, announce))
+        with prefixed(name_of(source)):
+            return examine(CallReporter(env, announce))
     finally:
         if env is not source:
-            with suppress(*RAISED):
+            with suppress(*ENV_EXCEPTIONS):
                 env.close()
 
 
 def look_at_world(source: EnvSource) -> tuple[Spaces, list[str]]:
     """``look`` at environments that are stepped together."""
     try:
-        world = open_world(source, getattr(source, "num_envs", 2))
+        world = open_vec_env(source, getattr(source, "num_envs", 2))
         assert world is not None
         notes = examine_world(world)
     except EnvironmentFault:
         # What is wrong with one of them is easier to understand than what all of them made of it.
         if (one := one_of(source)) is not None:
-            with naming(f"{name_of(source)} (environment 0)"):
+            with prefixed(f"{name_of(source)} (environment 0)"):
                 examine(one)
         raise
     if isinstance(source, str):

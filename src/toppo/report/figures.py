@@ -13,8 +13,8 @@ from toppo.errors import IO_ERROR, ToppoError
 from toppo.report.compare import Aggregate, Group, Scores, filled, of_runs
 from toppo.report.load import Run, run_from_directory
 from toppo.report.statistics import (
-    LEAST_FOR_INTERVAL,
-    LEAST_FOR_IQM,
+    MIN_FOR_INTERVAL,
+    MIN_FOR_IQM,
     band,
     bootstrap,
     iqm,
@@ -39,7 +39,7 @@ MORE_COLOURS = ("#e08214", "#1b9e9e", "#5e81c4", "#c05a7a", "#8c9a2b", "#a0705a"
 INK = "#1b1f24"  # on a page it becomes the colour of the text
 REHEARSAL = "rehearsal, no conclusion"
 BANDS = ("bootstrap", "std")
-LEAST_SCORE, MOST_SCORE = -1.0, 5.0  # of a profile: one run far off would press all others together
+MIN_SCORE, MAX_SCORE = -1.0, 5.0  # of a profile: one run far off would press all others together
 
 
 def figure(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -> tuple[Any, Any]:
@@ -163,7 +163,7 @@ def draw_curves(axis: Any, groups: list[Group], colours: dict[str, str], shading
         if shading == "std" and len(rows) > 1:
             middle, spread = rows.mean(axis=0), rows.std(axis=0)
             axis.fill_between(x, middle - spread, middle + spread, color=colour, alpha=0.18, linewidth=0)
-        elif len(rows) >= LEAST_FOR_INTERVAL:
+        elif len(rows) >= MIN_FOR_INTERVAL:
             axis.fill_between(x, *band(rows, mean), color=colour, alpha=0.18, linewidth=0)
             axis.plot(x, iqm(rows.T), color=colour, linewidth=1.0, linestyle="--")
         elif len(rows) > 1:
@@ -222,13 +222,13 @@ def finals_figure(groups: list[Group], shading: str = "bootstrap") -> Any:
 def profile_figure(scores: Scores) -> Any:
     """Share of runs above a score, for every score; from five runs per task on its interval."""
     pool = np.concatenate([s for strata in scores.arms.values() for s in strata])
-    low, high = max(LEAST_SCORE, min(0.0, pool.min())), min(MOST_SCORE, max(1.2, pool.max()))
+    low, high = max(MIN_SCORE, min(0.0, pool.min())), min(MAX_SCORE, max(1.2, pool.max()))
     levels, colours = np.linspace(low, high, 201), colours_of(list(scores.arms))
     sheet, axes = figure(1, 1, width=6.0, height=3.6)
     for arm, strata in scores.arms.items():
         runs = of_runs(sum(map(len, strata)))
         axes[0, 0].plot(levels, performance_profile(strata, levels), color=colours[arm], label=f"{arm} ({runs})")
-        if min(map(len, strata)) >= LEAST_FOR_INTERVAL:
+        if min(map(len, strata)) >= MIN_FOR_INTERVAL:
             axes[0, 0].fill_between(levels, *profile_band(strata, levels), color=colours[arm], alpha=0.18, linewidth=0)
     axes[0, 0].set_xlabel("score: 0 is a random policy, 1 the mean final return of ppo", fontsize=9, color=INK)
     axes[0, 0].set_ylabel("share of runs above it", fontsize=9, color=INK)
@@ -241,8 +241,8 @@ def profile_figure(scores: Scores) -> Any:
 
 def aggregates_figure(found: list[Aggregate]) -> Any:
     """IQM, optimality gap and probability of improvement of every arm."""
-    few = any(sum(a.runs) < LEAST_FOR_IQM for a in found)
-    middle = f"IQM (below {LEAST_FOR_IQM} runs: mean)" if few else "IQM"
+    few = any(sum(a.runs) < MIN_FOR_IQM for a in found)
+    middle = f"IQM (below {MIN_FOR_IQM} runs: mean)" if few else "IQM"
     colours, parts = colours_of([a.arm for a in found]), (middle, "optimality gap", "P(toppo is better)")
     sheet, axes = figure(1, 3, width=3.6, height=1.2 + 0.3 * len(found))
     for axis, name, pick in zip(axes[0], parts, ("iqm", "gap", "improvement"), strict=True):

@@ -17,10 +17,10 @@ import numpy as np
 
 from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
 from toppo.rundir.curve import SERIES, compact
+from toppo.rundir.jsonl import rows_and_gaps
 from toppo.rundir.layout import Layout, read_json
-from toppo.rundir.log import rows_and_gaps
 
-MOST_ENTRIES, MOST_LOG_BYTES, MOST_BAD_LINES, LONGEST_NAME = 20_000, 200_000_000, 1_000, 60
+MAX_ENTRIES, MAX_LOG_BYTES, MAX_BAD_LINES, MAX_NAME = 20_000, 200_000_000, 1_000, 60
 FINAL_SHARE = 0.1  # the final return is the mean over this last part of the steps
 
 
@@ -68,7 +68,7 @@ def load(*roots: Path, only: Collection[str] = ()) -> Loaded:
             elif name == "random":
                 random |= _numbers(read_json(path)["returns"])
             elif name.startswith("study-"):
-                wanted += [str(run) for run in read_json(path)["runs"]][:MOST_ENTRIES]
+                wanted += [str(run) for run in read_json(path)["runs"]][:MAX_ENTRIES]
             else:
                 run = run_from_curve(read_json(path), name)
                 runs[name] = run._replace(**_only_in_logs(runs[name])) if name in runs else run
@@ -128,8 +128,8 @@ def _run_from_logs(root: Path) -> Run:
     for log in (layout.episodes, layout.metrics, layout.timing):
         if not log.is_file() or log.is_symlink():
             raise ToppoError(f"{root} has no {log.name}: let it train first", NO_INPUT)
-        if log.stat().st_size > MOST_LOG_BYTES:
-            raise ToppoError(f"{log.name} has more than {MOST_LOG_BYTES:,} bytes")
+        if log.stat().st_size > MAX_LOG_BYTES:
+            raise ToppoError(f"{log.name} has more than {MAX_LOG_BYTES:,} bytes")
     if not 0 < int(spec["steps"]) < 2**53:
         raise ValueError(f"steps is {spec['steps']}")
     damage: list[str] = []
@@ -163,10 +163,10 @@ def named(text: Any) -> str:
     if plain == whole:
         return plain
     digest = sha256(whole.encode(errors="surrogatepass")).hexdigest()
-    return f"{clean(whole, LONGEST_NAME - 7)}#{digest[:6]}"
+    return f"{clean(whole, MAX_NAME - 7)}#{digest[:6]}"
 
 
-def clean(text: Any, longest: int = LONGEST_NAME) -> str:
+def clean(text: Any, longest: int = MAX_NAME) -> str:
     """Text that can stand on a page and in a picture: printable, on one line, not too long."""
     plain = "".join(c if c.isprintable() else "?" for c in str(text)[: longest + 1])
     return plain if len(plain) <= longest else plain[: longest - 1] + "…"
@@ -191,13 +191,13 @@ def _entries(root: Path, problems: list[str]) -> Iterator[Path]:
 
 def _listed(folder: Path, problems: list[str]) -> list[Path]:
     try:
-        names = list(islice(folder.iterdir(), MOST_ENTRIES + 1))
+        names = list(islice(folder.iterdir(), MAX_ENTRIES + 1))
     except OSError as error:
         problems.append(f"{clean(folder.name)} is left out: {error.strerror}")
         return []
-    if len(names) > MOST_ENTRIES:
-        problems.append(f"{clean(folder.name)} has more than {MOST_ENTRIES:,} entries: the rest is left out")
-    return names[:MOST_ENTRIES]
+    if len(names) > MAX_ENTRIES:
+        problems.append(f"{clean(folder.name)} has more than {MAX_ENTRIES:,} entries: the rest is left out")
+    return names[:MAX_ENTRIES]
 
 
 def _usable(runs: list[Run], problems: list[str]) -> list[Run]:
@@ -259,8 +259,8 @@ def _rows(path: Path, damage: list[str]) -> list[dict[str, Any]]:
             good.append(row)
         else:
             bad += 1
-        if bad > MOST_BAD_LINES:
-            raise ToppoError(f"{path.name} has more than {MOST_BAD_LINES:,} lines that cannot be read", BAD_DATA)
+        if bad > MAX_BAD_LINES:
+            raise ToppoError(f"{path.name} has more than {MAX_BAD_LINES:,} lines that cannot be read", BAD_DATA)
     if bad:
         damage.append(f"{path.name} has {counted(bad, 'line')} that cannot be read")
     return good

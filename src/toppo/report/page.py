@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from toppo.errors import CANNOT_CREATE, ToppoError
-from toppo.report import games, tables
+from toppo.report import atari, tables
 from toppo.report.compare import Group, aggregates_of, groups_of, of_runs, pairs_of, scores_of
 from toppo.report.figures import (
     BANDS,
@@ -27,7 +27,7 @@ from toppo.report.load import Loaded, clean
 from toppo.report.tables import Cell, number
 from toppo.rundir.files import refuse_to_write
 
-LONGEST_COMMAND = 1000  # letters
+MAX_COMMAND = 1000  # letters
 
 
 class Part(NamedTuple):
@@ -73,7 +73,7 @@ def render(loaded: Loaded, parts: list[Part], about: About) -> str:
     pages = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    groups, command = groups_of(loaded), clean(about.command, LONGEST_COMMAND)
+    groups, command = groups_of(loaded), clean(about.command, MAX_COMMAND)
     shown = [
         p._asdict() | {"svg": Markup(svg(p.figure, p.id)) if p.figure is not None else "", "again": command}
         for p in parts
@@ -124,11 +124,11 @@ def parts_of(loaded: Loaded, band: str) -> list[Part]:
 
 
 def _games(loaded: Loaded, groups: list[Group]) -> list[Part]:
-    rows = games.games(groups, loaded.random)
+    rows = atari.games(groups, loaded.random)
     if not rows:
         return []
     text = (
-        "Score: the final return, of whole games. Human-normalised: (score - random) / (human - random), by the scores "
+        "Score: the final return, of whole atari. Human-normalised: (score - random) / (human - random), by the scores "
         "of random and human play in common use; a random policy was measured here besides."
     )
     over = (
@@ -136,8 +136,8 @@ def _games(loaded: Loaded, groups: list[Group]) -> list[Part]:
         "the mean."
     )
     return [
-        Part("games", "Atari games", text, columns=games.GAME_COLUMNS, rows=rows),
-        Part("games-across", "Across games", over, columns=games.ACROSS_COLUMNS, rows=games.across(groups)),
+        Part("games", "Atari games", text, columns=atari.GAME_COLUMNS, rows=rows),
+        Part("games-across", "Across games", over, columns=atari.ACROSS_COLUMNS, rows=atari.across(groups)),
     ]
 
 

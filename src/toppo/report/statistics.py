@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import trim_mean
 
-LEAST_FOR_INTERVAL = 5  # an interval from fewer runs would only look like one
-LEAST_FOR_IQM = 4  # below, no run is trimmed: it is the mean, and is called so
+MIN_FOR_INTERVAL = 5  # an interval from fewer runs would only look like one
+MIN_FOR_IQM = 4  # below, no run is trimmed: it is the mean, and is called so
 
 Statistic = Callable[[Sequence[np.ndarray]], np.ndarray]
 
@@ -74,7 +74,7 @@ def bootstrap(strata: Sequence[np.ndarray], statistic: Statistic, resamples: int
     """Stratified percentile bootstrap.  [runs] each -> value and 95% interval"""
     strata = [np.asarray(s, np.float64) for s in strata]
     value, fewest = float(statistic(strata)), min(map(len, strata))
-    if fewest < LEAST_FOR_INTERVAL:
+    if fewest < MIN_FOR_INTERVAL:
         return Estimate(value, None, None, fewest)
     rng = np.random.default_rng(seed)
     drawn = [s[rng.integers(len(s), size=(resamples, len(s)))] for s in strata]

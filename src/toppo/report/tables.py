@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toppo.report.compare import OURS, Aggregate, Group, Pair, best_of, of_runs, span, verdict
-from toppo.report.statistics import LEAST_FOR_IQM, Estimate, bootstrap, iqm, mean, pooled
+from toppo.report.statistics import MIN_FOR_IQM, Estimate, bootstrap, iqm, mean, pooled
 
 FINAL_COLUMNS = ("task", "arm", "steps", "runs", "final, mean", "final, IQM", "area, mean", "area, IQM", "test, mean")
 PAIR_COLUMNS = ("task", "pair", "steps", "final", "area", "final return is")
@@ -37,7 +37,7 @@ def show(estimate: Estimate | None) -> str:
 
 def show_iqm(estimate: Estimate, runs: int) -> str:
     """An IQM of so many runs; of few it is the mean, and is called so."""
-    return show(estimate) + (" (mean)" if runs < LEAST_FOR_IQM else "")
+    return show(estimate) + (" (mean)" if runs < MIN_FOR_IQM else "")
 
 
 def summary(groups: list[Group], pairs: list[Pair]) -> list[str]:

@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 from toppo.collect.pool import open_pool
-from toppo.presets import spec_for
-from toppo.runs import setup_for
-from toppo.setup import initial_state, plan
-from toppo.spec import Spec
-from toppo.train import Iteration, train
+from toppo.learn.loop import Iteration, train
+from toppo.learn.setup import initial_state, plan
+from toppo.runs.presets import spec_for
+from toppo.runs.run import setup_for
+from toppo.runs.spec import Spec
 
 COMPILING = 8  # by then every number of batches has been met, except by DISC, whose memory goes on growing
 PARTS = ("collect", "label", "update", "select", "value")
@@ -38,7 +38,7 @@ def measure_run_times(algos: list[str], env: str, iterations: int, seed: int = 0
         specs = [spec_for(env, algo, 10**9, seed) for algo in algos]
         trained = [_training(spec, stack) for spec in specs]
         rounds = [[next(one).seconds for one in trained] for _ in range(COMPILING + iterations)][COMPILING:]
-    return [RunTime(s.algo, _medians([laps[i] for laps in rounds], s.config.n)) for i, s in enumerate(specs)]
+    return [RunTime(s.algo, _medians([laps[i] for laps in rounds], s.config.n_steps)) for i, s in enumerate(specs)]
 
 
 def _training(spec: Spec, stack: ExitStack) -> Iterator[Iteration]:

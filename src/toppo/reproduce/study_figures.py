@@ -64,4 +64,4 @@ def smaller(study: Study, paper: Study) -> str:
     small, full = study.grids[0], paper.grids[0]
     changed = small.arms[0].settings.items() - full.arms[0].settings.items()
     settings = "".join(f", {name} = {value}" for name, value in sorted(changed))
-    return f"{small.steps:,} steps instead of {full.steps:,}, {small.seeds} of {full.seeds} seeds{settings}"
+    return f"{small.total_timesteps:,} steps instead of {full.total_timesteps:,}, {small.seeds} of {full.seeds} seeds{settings}"

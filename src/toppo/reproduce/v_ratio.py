@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from toppo.collect.act import Actor, mlp_actor, noise_for
+from toppo.algos.contract import Segment
+from toppo.collect.actor import Actor, mlp_actor, noise_for
 from toppo.collect.pool import open_pool
 from toppo.envs import Environment, open_environment
-from toppo.nets import acting_weights
-from toppo.presets import spec_for
-from toppo.runs import setup_for
-from toppo.setup import Setup, initial_state, plan
-from toppo.streams import Purpose, seed_for, stream
-from toppo.train import train
-from toppo.types import Segment
+from toppo.learn.loop import train
+from toppo.learn.nets import acting_weights
+from toppo.learn.setup import Setup, initial_state, plan
+from toppo.rng import Stream, rng_for, seed_for
+from toppo.runs.presets import spec_for
+from toppo.runs.run import setup_for
 
 HORIZON = 1000  # gamma^1000 = 0.007 at 0.995
 REWARD_CLIP = 10.0
@@ -63,8 +63,8 @@ def measure_during_training(
             mu = int(batch.iteration)
             speaks_of = policies[k] if setup.algorithm.relabel(spec.config) else policies[mu]
             first = started[mu] - episodes_in(batch)
-            rng = stream(seed, Purpose.EVALUATION, 7, k)
-            restarts = replay(setup, world, batch, first, rng.choice(spec.config.n, states, replace=False))
+            rng = rng_for(seed, Stream.EVALUATION, 7, k)
+            restarts = replay(setup, world, batch, first, rng.choice(spec.config.n_steps, states, replace=False))
             returns = monte_carlo(setup, world, batch, speaks_of, restarts, rollouts, rng)
             estimates = np.asarray(batch.ret)[[r.row for r in restarts], 0]
             found.append(compare(state.steps, k - mu, estimates, returns))
@@ -86,7 +86,7 @@ def replay(setup: Setup, world: Environment, batch: Segment, first: int, rows: n
     kept, episode = [], first
     for row in range(max(wanted) + 1):
         if row == 0 or ended[row - 1]:
-            world.reset(seed_for(setup.seed, Purpose.EPISODE, 0, episode))
+            world.reset(seed_for(setup.seed, Stream.ENV_RESET, 0, episode))
             episode += 1
         if world.row.astype(np.float32).tobytes() != raw[row].tobytes():
             raise RuntimeError(f"the replay of a batch left its path at row {row}")

@@ -21,9 +21,9 @@ from toppo.rundir.files import open_regular
 from toppo.rundir.layout import read_json, sync_directory
 
 SCHEMA = 1
-MOST_ARRAY_BYTES = 2_000_000_000
-MOST_HEADER_BYTES = 10_000_000
-MOST_ARRAYS = 10_000
+MAX_ARRAY_BYTES = 2_000_000_000
+MAX_HEADER_BYTES = 10_000_000
+MAX_ARRAYS = 10_000
 DTYPES = {
     name: np.dtype(kind)
     for name, kind in {
@@ -157,14 +157,14 @@ def _write(path: Path, payload: bytes) -> None:
 def _read_arrays(
     path: Path, size: Any, sha256: Any, check: Callable[[Mapping[str, Declared]], None]
 ) -> dict[str, np.ndarray]:
-    with open_regular(path, MOST_ARRAY_BYTES) as file:
+    with open_regular(path, MAX_ARRAY_BYTES) as file:
         actual = os.fstat(file.fileno()).st_size
         if actual != size:
             raise CheckpointError(f"{path} has {actual} bytes where its manifest says {size}: the file is damaged")
         head = file.read(8)
         length = int.from_bytes(head, "little")
-        if length > MOST_HEADER_BYTES:
-            raise CheckpointError(f"{path} has a header above {MOST_HEADER_BYTES} bytes")
+        if length > MAX_HEADER_BYTES:
+            raise CheckpointError(f"{path} has a header above {MAX_HEADER_BYTES} bytes")
         head += file.read(length)
         check(_declared(path, head[8:]))
         payload = head + file.read()
@@ -181,8 +181,8 @@ def _declared(path: Path, header: bytes) -> dict[str, Declared]:
     """Type and shape of every array, from the header alone."""
     try:
         entries = json.loads(header)
-        if len(entries) > MOST_ARRAYS:
-            raise ValueError(f"it declares {len(entries)} arrays, but at most {MOST_ARRAYS} are read")
+        if len(entries) > MAX_ARRAYS:
+            raise ValueError(f"it declares {len(entries)} arrays, but at most {MAX_ARRAYS} are read")
         return {name: Declared(DTYPES[entry["dtype"]], tuple(entry["shape"])) for name, entry in entries.items()}
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is not a safetensors file: {error}") from error

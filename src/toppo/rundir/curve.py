@@ -23,12 +23,12 @@ def compact(
     points: int = 100,
 ) -> dict[str, Any]:
     """Returns and a few metrics on a grid of ``points`` equal parts of the run's steps."""
-    total = spec["steps"]
+    total = spec["total_timesteps"]
     edges = np.linspace(0, total, points + 1)
     # The last batch may reach beyond the budget; its steps belong to the last point.
     edges_for_data = np.concatenate([edges[:-1], [np.inf]])
     curve: dict[str, Any] = {
-        "schema": 1,
+        "schema": 2,
         "spec": dict(spec),
         "versions": dict(versions),
         "grid": [int(e) for e in edges[1:]],

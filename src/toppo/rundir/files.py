@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from toppo.errors import BAD_DATA, CANNOT_CREATE, NO_INPUT, ToppoError
 
-MOST_ENTRIES = 10_000
+MAX_ENTRIES = 10_000
 
 
 def open_regular(path: Path, most_bytes: int) -> BinaryIO:
@@ -43,5 +43,5 @@ def refuse_strange_entries(root: Path) -> None:
         mode = os.lstat(path).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise ToppoError(f"{path} is neither a file nor a directory: remove it", BAD_DATA)
-        if number >= MOST_ENTRIES:
-            raise ToppoError(f"{root} holds more than {MOST_ENTRIES} files: this is no run directory", BAD_DATA)
+        if number >= MAX_ENTRIES:
+            raise ToppoError(f"{root} holds more than {MAX_ENTRIES} files: this is no run directory", BAD_DATA)

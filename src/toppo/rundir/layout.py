@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from toppo.errors import BAD_DATA, ToppoError
 from toppo.rundir.files import open_regular
 
-MOST_JSON_BYTES = 1_000_000
+MAX_JSON_BYTES = 1_000_000
 
 
 class Layout(NamedTuple):
@@ -105,7 +105,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def read_json(path: Path) -> Any:
     """Read a JSON file that a stranger may have made."""
-    with open_regular(path, MOST_JSON_BYTES) as file:
+    with open_regular(path, MAX_JSON_BYTES) as file:
         text = file.read()
     try:
         return json.loads(text)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.rundir.layout import Layout, read_json
-from toppo.runs import Options
-from toppo.spec import Spec, from_json, to_json
+from toppo.runs.run import Options
+from toppo.runs.spec import Spec, from_json, to_json
 from toppo.studies.study import Job
 
 TAIL = 4096  # bytes: a line of timing is a few hundred

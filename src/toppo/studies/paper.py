@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from toppo.errors import ToppoError
-from toppo.presets import PAPER_GAMES, PAPER_TASKS
+from toppo.runs.presets import PAPER_GAMES, PAPER_TASKS
 from toppo.studies.study import Arm, Grid, Study
 
 FAMILY = ("toppo", "ppo", "geppo", "trpo", "otrpo", "oppo", "disc")
@@ -109,7 +109,7 @@ PAPER = {
 }
 
 
-class Rehearsal(NamedTuple):
+class QuickScale(NamedTuple):
     """How much of a study: steps and seeds, and settings for every arm."""
 
     steps: int
@@ -119,14 +119,14 @@ class Rehearsal(NamedTuple):
 
 # Each within a quarter of an hour on two cores.
 QUICK = {
-    "performance": Rehearsal(20_480, 1),
+    "performance": QuickScale(20_480, 1),
     # In eight environments half of the games would not come to an end; more epochs would take too long.
-    "atari": Rehearsal(4_096, 1, {"envs": 1, "epochs": 1}),
-    "selection": Rehearsal(102_400, 2),
-    "memory-size": Rehearsal(204_800, 2),
-    "adaptive-eps": Rehearsal(102_400, 2),
-    "alpha-n": Rehearsal(30_720, 1),
-    "controls": Rehearsal(102_400, 2),
+    "atari": QuickScale(4_096, 1, {"n_envs": 1, "n_epochs": 1}),
+    "selection": QuickScale(102_400, 2),
+    "memory-size": QuickScale(204_800, 2),
+    "adaptive-eps": QuickScale(102_400, 2),
+    "alpha-n": QuickScale(30_720, 1),
+    "controls": QuickScale(102_400, 2),
 }
 
 
@@ -140,6 +140,6 @@ def paper_study(name: str, scale: str = "paper") -> Study:
     return study._replace(name=f"{name}-quick", grids=tuple(_rehearsed(g, QUICK[name]) for g in study.grids))
 
 
-def _rehearsed(grid: Grid, how: Rehearsal) -> Grid:
+def _rehearsed(grid: Grid, how: QuickScale) -> Grid:
     chosen = tuple(arm._replace(settings=arm.settings | how.settings) for arm in grid.arms)
-    return grid._replace(arms=chosen, steps=how.steps, seeds=how.seeds)
+    return grid._replace(arms=chosen, total_timesteps=how.steps, seeds=how.seeds)

@@ -10,12 +10,12 @@ import numpy as np
 from toppo.envs import open_player
 from toppo.envs.atari import is_atari
 from toppo.envs.check import random_action
-from toppo.envs.rows import mask_in
+from toppo.envs.observations import mask_in
+from toppo.rng import Stream, rng_for, seed_for
 from toppo.rundir.layout import read_json, write_json
-from toppo.streams import Purpose, seed_for, stream
 
 SCHEMA = 1
-EPISODES, MOST_STEPS = 50, 2_000
+EPISODES, MAX_STEPS = 50, 2_000
 GAMES = 10  # of Atari: some take thousands of steps
 FILE = "random.json"
 
@@ -24,10 +24,10 @@ def random_return(env_id: str) -> float:
     """Mean return of episodes with allowed actions drawn uniformly, the same every time."""
     player, returns = open_player(env_id), []
     spaces = player.spaces
-    episodes, most_steps = (GAMES, inf) if is_atari(env_id) else (EPISODES, MOST_STEPS)
+    episodes, most_steps = (GAMES, inf) if is_atari(env_id) else (EPISODES, MAX_STEPS)
     for episode in range(episodes):
-        rng = stream(0, Purpose.EVALUATION, episode, 1)
-        player.reset(seed_for(0, Purpose.EVALUATION, episode, 0))
+        rng = rng_for(0, Stream.EVALUATION, episode, 1)
+        player.reset(seed_for(0, Stream.EVALUATION, episode, 0))
         total, steps, ended = 0.0, 0, False
         while not ended and steps < most_steps:
             reward, terminated, truncated = player.step(random_action(spaces, mask_in(player.row, spaces), rng))

@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 from rich.console import Console
 
+from toppo.cli.study_progress import StudyScreen
 from toppo.errors import BAD_DATA, CANNOT_CREATE, ToppoError
-from toppo.interrupt import Interrupted, stop_request
 from toppo.rundir.layout import write_json
 from toppo.rundir.lock import exclusive
-from toppo.runs import Options
-from toppo.studies.conduct import Plan, Standing, check_counts, conduct
+from toppo.runs.run import Options
+from toppo.runs.signals import Interrupted, stop_request
+from toppo.studies.executor import Executor, LocalExecutor
 from toppo.studies.folder import Folder
-from toppo.studies.local import Engine, LocalEngine
 from toppo.studies.random_policy import keep_random_returns
-from toppo.studies.screen import StudyScreen
+from toppo.studies.run_jobs import Plan, StudyStatus, check_counts, run_jobs
 from toppo.studies.study import Study, jobs_of, to_json
 
 
-class How(NamedTuple):
+class StudyOptions(NamedTuple):
     """How a study is carried out; nothing here changes its numbers."""
 
     jobs: int  # runs side by side on this machine
@@ -28,7 +28,7 @@ class How(NamedTuple):
     ray: str | None = None  # address of a cluster, or "local"
 
 
-def run_study(study: Study, folder: Folder, how: How, console: Console) -> Standing:
+def run_study(study: Study, folder: Folder, how: StudyOptions, console: Console) -> StudyStatus:
     """Carry out a study, and leave its definition, its curves and the random policy's returns in the curves' folder."""
     check_counts(how.jobs, how.retries)
     jobs = jobs_of(study)
@@ -45,7 +45,7 @@ def run_study(study: Study, folder: Folder, how: How, console: Console) -> Stand
     return standing
 
 
-def refuse_faults(standing: Standing) -> None:
+def refuse_faults(standing: StudyStatus) -> None:
     """End with the runs that were given up, if there are any."""
     if standing.faults:
         name, fault = next(iter(standing.faults.items()))
@@ -56,19 +56,19 @@ def refuse_faults(standing: Standing) -> None:
         )
 
 
-def _conduct(plan: Plan, how: How, title: str, console: Console) -> Standing:
+def _conduct(plan: Plan, how: StudyOptions, title: str, console: Console) -> StudyStatus:
     # The engine first: Ray puts a handler of its own on SIGTERM.
     with closing(_engine(how)) as engine, stop_request() as request:
         with StudyScreen(title, plan.folder, console) as screen:
-            standing = conduct(plan, engine, screen, request)
+            standing = run_jobs(plan, engine, screen, request)
         if request.signal is not None:
             raise Interrupted(request.signal)
     return standing
 
 
-def _engine(how: How) -> Engine:
+def _engine(how: StudyOptions) -> Executor:
     if how.ray is None:
-        return LocalEngine(how.jobs)
-    from toppo.studies.cluster import RayEngine
+        return LocalExecutor(how.jobs)
+    from toppo.studies.ray_executor import RayExecutor
 
-    return RayEngine(how.ray, 1 + how.options.workers)
+    return RayExecutor(how.ray, 1 + how.options.workers)

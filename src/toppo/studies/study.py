@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
-from toppo.presets import spec_for
 from toppo.rundir.layout import read_json
-from toppo.spec import Spec
+from toppo.runs.presets import spec_for
+from toppo.runs.spec import Spec
 
-SCHEMA = 1
-MOST_RUNS = 100_000
+SCHEMA = 2
+MAX_RUNS = 100_000
 
 
 class Arm(NamedTuple):
@@ -32,7 +32,7 @@ class Grid(NamedTuple):
 
     arms: tuple[Arm, ...]
     envs: tuple[str, ...]
-    steps: int
+    total_timesteps: int
     seeds: int
 
 
@@ -59,7 +59,7 @@ def jobs_of(study: Study) -> list[Job]:
         for seed in range(grid.seeds):
             for env in grid.envs:
                 for arm in grid.arms:
-                    job = _job(arm, env, grid.steps, seed)
+                    job = _job(arm, env, grid.total_timesteps, seed)
                     if found.setdefault(job.name, job) != job:
                         raise ToppoError(f"two different runs of {study.name} are called {job.name}: name their arms")
     return list(found.values())
@@ -69,8 +69,8 @@ def with_seeds(study: Study, seeds: int | None) -> Study:
     """The study with another number of seeds in every grid."""
     if seeds is None:
         return study
-    if not 1 <= seeds <= MOST_RUNS:
-        raise ToppoError(f"seeds is {seeds}, but must be in [1, {MOST_RUNS}]")
+    if not 1 <= seeds <= MAX_RUNS:
+        raise ToppoError(f"seeds is {seeds}, but must be in [1, {MAX_RUNS}]")
     return study._replace(grids=tuple(g._replace(seeds=seeds) for g in study.grids))
 
 
@@ -82,10 +82,10 @@ def read_study(path: Path) -> Study:
     try:
         if data["schema"] != SCHEMA:
             raise ValueError(f"schema is {data['schema']!r}, but this version of toppo reads {SCHEMA}")
-        grids = tuple(_grid(_only(g, "arms", "envs", "steps", "seeds")) for g in data["grids"])
+        grids = tuple(_grid(_only(g, "arms", "envs", "total_timesteps", "seeds")) for g in data["grids"])
         _only(data, "schema", "text", "grids")
-        if sum(len(g.arms) * len(g.envs) * g.seeds for g in grids) > MOST_RUNS:
-            raise ValueError(f"it has more than {MOST_RUNS:,} runs")
+        if sum(len(g.arms) * len(g.envs) * g.seeds for g in grids) > MAX_RUNS:
+            raise ValueError(f"it has more than {MAX_RUNS:,} runs")
         return Study(path.stem, str(data.get("text", "")), grids)
     except KeyError as error:
         raise ToppoError(f"{path} is not a study: {error.args[0]!r} is missing", BAD_DATA) from error
@@ -116,7 +116,7 @@ def file_name(text: str) -> str:
 def _grid(data: dict[str, Any]) -> Grid:
     arms = tuple(_arm(_only(a, "algo", "settings", "name")) for a in _some("arms", data["arms"]))
     envs = tuple(_is(str, "envs", e) for e in _some("envs", data["envs"]))
-    return Grid(arms, envs, _positive("steps", data["steps"]), _positive("seeds", data["seeds"]))
+    return Grid(arms, envs, _positive("total_timesteps", data["total_timesteps"]), _positive("seeds", data["seeds"]))
 
 
 def _arm(data: dict[str, Any]) -> Arm:

@@ -1,7 +1,7 @@
 """Every statement that is evaluated on finite processes, in the order of the paper."""
 
-from toppo.theory import beyond, lemmas, ppo
-from toppo.theory.sides import Statement
+from toppo.theory import lemmas, ppo_theorem, sharper_bounds
+from toppo.theory.statement import Statement
 
 FROM_A_THIRD = (1.0 / 3.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 PAIR = ("pi_k", "pi")
@@ -81,15 +81,17 @@ STATEMENTS = (
         lemmas.merged_form,
         discounts=FROM_A_THIRD,
     ),
-    Statement("strengthened", "Strengthened linear", "linear term 2 eps/(1-g)", "ours", "bound", beyond.strengthened),
-    Statement("averaged", "Averaged linear", "its max a mean over rho^pi_k", "ours", "bound", beyond.averaged),
+    Statement(
+        "strengthened", "Strengthened linear", "linear term 2 eps/(1-g)", "ours", "bound", sharper_bounds.strengthened
+    ),
+    Statement("averaged", "Averaged linear", "its max a mean over rho^pi_k", "ours", "bound", sharper_bounds.averaged),
     Statement(
         "second-order",
         "Second-order bound",
         "L_mu(pi) - L_mu(pi_k), no linear term",
         "ours",
         "bound",
-        beyond.second_order_bound,
+        sharper_bounds.second_order_bound,
     ),
     Statement(
         "theorem-3-1",
@@ -97,10 +99,12 @@ STATEMENTS = (
         "certificate >= 0 for d(mu, pi_k) <= alpha",
         "ours",
         "bound",
-        beyond.theorem_3_1,
+        sharper_bounds.theorem_3_1,
         ("mu", "pi_k"),
     ),
-    Statement("certificate-floor", "Floor behind it", "certificate >= G(d)", "ours", "bound", beyond.certificate_floor),
+    Statement(
+        "certificate-floor", "Floor behind it", "certificate >= G(d)", "ours", "bound", sharper_bounds.certificate_floor
+    ),
     Statement(
         "lemma-4-1-triangle",
         "Lemma 4.1, triangle step",
@@ -115,7 +119,7 @@ STATEMENTS = (
         "E V rises at the arg max of L_k",
         "paper",
         "bound",
-        ppo.theorem_aliased,
+        ppo_theorem.theorem_aliased,
         ("pi_k",),
     ),
     Statement(
@@ -124,7 +128,7 @@ STATEMENTS = (
         "E V rises if L_k >= 0",
         "paper",
         "bound",
-        ppo.theorem_from_sign,
+        ppo_theorem.theorem_from_sign,
         PAIR,
     ),
     Statement(
@@ -133,7 +137,7 @@ STATEMENTS = (
         "arg max over all policies, full support",
         "ours",
         "bound",
-        ppo.theorem_tabular,
+        ppo_theorem.theorem_tabular,
         ("pi_k",),
     ),
     Statement(
@@ -142,7 +146,7 @@ STATEMENTS = (
         "rises in each state, full support",
         "paper",
         "bound",
-        ppo.pointwise_tabular,
+        ppo_theorem.pointwise_tabular,
         ("pi_k",),
     ),
     Statement(
@@ -151,7 +155,7 @@ STATEMENTS = (
         "the same, pi_k without full support",
         "paper",
         "bound",
-        ppo.pointwise_deterministic,
+        ppo_theorem.pointwise_deterministic,
         PAIR,
     ),
 )

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from toppo.theory.mdp import MDP, Array, Instance, Solved, clipped_surrogate, solve_case, under
-from toppo.theory.ppo import CLIP_EPS, aliased, deterministic, within_clip_range
-from toppo.theory.sides import Statement, score, violated
+from toppo.theory.ppo_theorem import CLIP_EPS, aliased, deterministic, within_clip_range
+from toppo.theory.statement import Statement, score, violated
 
 MARGIN = 1.05
 SIMPLE_REWARDS = (0.0, 1.0, -1.0)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from toppo.theory import gradient, radius
-from toppo.theory.study import Report, Result
+from toppo.theory.run import Report, Result
 
 BLUE, RED, GREEN, GREY = "#2b6cb0", "#c53030", "#2f855a", "#718096"
 LEFT, RIGHT = -1.05, 2.05

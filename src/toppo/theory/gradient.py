@@ -10,7 +10,7 @@ import numpy as np
 from toppo.maths.surrogates import additive_bounds, clipped
 from toppo.theory.lemmas import mean_kl
 from toppo.theory.mdp import MDP, Array, Solved, solve
-from toppo.theory.sample import full_support, random_mdps, random_policies
+from toppo.theory.random_mdps import full_support, random_mdps, random_policies
 
 SHAPE = (4, 3)
 DISCOUNTS = (0.9, 0.99)

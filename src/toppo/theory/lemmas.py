@@ -3,7 +3,7 @@
 import numpy as np
 
 from toppo.theory.mdp import Array, Case, Solved, kl, largest, solve, surrogate, tv, under, visitation_from
-from toppo.theory.sides import Sides, at_most, identity, lower_bound
+from toppo.theory.statement import Sides, at_most, identity, lower_bound
 
 
 def performance_difference(case: Case) -> Sides:

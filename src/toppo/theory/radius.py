@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppo.theory.beyond import explicit_radius, second_order_bound, step_of, strengthened
 from toppo.theory.lemmas import certificate, max_tv, mean_kl, mean_tv, towards_greedy, with_mu, with_pi
 from toppo.theory.mdp import MDP, Array, Case, Instance, Solved, solve_case
-from toppo.theory.sample import random_mdps, random_policies
+from toppo.theory.random_mdps import random_mdps, random_policies
+from toppo.theory.sharper_bounds import explicit_radius, second_order_bound, step_of, strengthened
 
 DISCOUNTS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.995)
 DIRECTIONS = 4

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from toppo.theory import gradient, radius
-from toppo.theory.study import Report, Result
+from toppo.theory.run import Report, Result
 
 SCHEMA = 1
 COLUMNS = ("statement", "says", "from", "verdict", "violations / tried", "random", "search")

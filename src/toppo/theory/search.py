@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppo.theory.mdp import MDP, Array, Instance, solve_case
-from toppo.theory.sample import full_support, normalised, random_instances, sharp_example
-from toppo.theory.sides import Statement, score, violated
+from toppo.theory.random_mdps import full_support, normalised, random_instances, sharp_example
+from toppo.theory.statement import Statement, score, violated
 
 Indices = NDArray[np.int64]
 

@@ -1,0 +1,1 @@
+"""Learning: the loop, the networks, and the programs that are compiled for an update."""

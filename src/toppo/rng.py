@@ -1,0 +1,32 @@
+"""Randomness without state: every stream is a function of the run's seed, a purpose and indices.
+
+Nothing has to be saved to continue a run, and the number of workers changes no byte.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Stream(IntEnum):
+    """What a stream is for.  The numbers are part of the meaning of a seed: never change them.
+
+    Every purpose has a fixed number of indices, since a SeedSequence does not see zeros at its end.
+    """
+
+    ENV_RESET = 1
+    ACTION_NOISE = 2
+    MINIBATCHES = 3
+    MEMORY_CHOICE = 4
+    NETWORK_INIT = 5
+    EVALUATION = 6
+
+
+def rng_for(seed: int, stream: Stream, *indices: int) -> np.random.Generator:
+    """A generator of its own for (seed, purpose, indices)."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stream, *indices])))
+
+
+def seed_for(seed: int, stream: Stream, *indices: int) -> int:
+    """A seed below 2^31 for (seed, purpose, indices), as ``env.reset(seed=...)`` wants it."""
+    return int(np.random.SeedSequence([seed, stream, *indices]).generate_state(1)[0] >> 1)

@@ -1,0 +1,69 @@
+"""Append-only JSON lines that can be cut back to where a checkpoint was taken."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from toppo.errors import BAD_DATA, ToppoError
+from toppo.rundir.files import open_regular
+
+SCHEMA = 1
+MAX_LOG_BYTES = 2_000_000_000
+MAX_LINE_BYTES = 1_000_000
+
+
+class JsonLines:
+    """One log file.  Its first line is a header with the schema version."""
+
+    def __init__(self, path: Path, offset: int | None = None) -> None:
+        """Open a new file, or an old one cut back to ``offset`` bytes."""
+        self.path = path
+        size = path.stat().st_size if path.is_file() else 0
+        if offset is not None and size < offset:
+            raise ToppoError(f"{path} has {size} bytes, but had {offset} at the checkpoint: it was damaged", BAD_DATA)
+        self._file = path.open("ab")
+        if offset is None:
+            self.append({"schema": SCHEMA})
+        else:
+            os.truncate(path, offset)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write one line; it is in the system's hands when this returns."""
+        self._file.write(json.dumps(row, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        self._file.flush()
+
+    def offset(self) -> int:
+        """Bytes so far, safe on the disk."""
+        os.fsync(self._file.fileno())
+        return self.path.stat().st_size
+
+    def close(self) -> None:
+        """Close the file; what a full disk did not take is lost, and the checkpoint knows nothing of it."""
+        with suppress(OSError):
+            self._file.close()
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a log without its header; lines that are no rows are passed over."""
+    return (row for row in rows_and_gaps(path) if row is not None)
+
+
+def rows_and_gaps(path: Path) -> Iterator[dict[str, Any] | None]:
+    """The rows of a log without its header, None in place of a line that is no row; a torn last line is dropped."""
+    with open_regular(path, MAX_LOG_BYTES) as file:
+        file.readline(MAX_LINE_BYTES)
+        while line := file.readline(MAX_LINE_BYTES):
+            row = _row(line)
+            if row is not None or line.endswith(b"\n"):  # otherwise it is being written at this moment
+                yield row
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None

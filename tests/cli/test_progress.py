@@ -1,0 +1,102 @@
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from tests.support.small import go, small_setup
+from toppo.algos import REGISTRY
+from toppo.cli.progress import Screen, sparkline, speed, time_left
+from toppo.collect.faults import SurvivedFault
+from toppo.learn.loop import Iteration
+from toppo.learn.metrics import Episode
+from toppo.learn.state import State
+from toppo.runs.presets import spec_for
+from toppo.runs.run import Progress
+from toppo.runs.spec import from_json, to_json
+
+SPEC = spec_for("Pendulum-v1", "toppo", 1000, 0)
+METRICS = {
+    "memory/size": 3,
+    "memory/kept": 2,
+    "memory/kl": [0.01, 0.02],
+    "train/tv": 0.04,
+    "train/epochs": 7,
+    "train/clip_fraction": 0.25,
+}
+
+
+def progress(steps, returns=(), seconds=2.0, faults=()):
+    state = State(None, None, None, (), (), 0, 0, steps)
+    episodes = [Episode(steps, 0, r, 10) for r in returns]
+    return Progress(SPEC, Iteration(state, METRICS, episodes, {}, list(faults)), seconds, 0)
+
+
+def test_a_plain_output_gets_a_line_at_the_beginning_and_one_at_the_end():
+    out = io.StringIO()
+    with Screen("title", Console(file=out, width=200)) as screen:
+        for steps in range(100, 1001, 100):
+            screen(progress(steps, [float(steps)]))
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 2
+    words = " ".join(lines[-1].split())
+    assert words == "1,000 / 1,000 steps return 550.0 500 steps/s 0:00 left |M| 3 TV 0.040"
+
+
+def test_the_first_faults_are_shown_and_the_others_left_to_the_file():
+    out = io.StringIO()
+    faults = [SurvivedFault(0, 3, f"step {i} [red]raised", exact=True) for i in range(5)]
+    with Screen("title", Console(file=out, width=200)) as screen:
+        screen(progress(100, faults=faults[:2]))
+        screen(progress(1000, faults=faults[2:]))
+    warnings = [line for line in out.getvalue().splitlines() if line.startswith("warning: ")]
+    assert warnings[:2] == ["warning: step 0 [red]raised", "warning: step 1 [red]raised"]
+    assert warnings[2:] == ["warning: step 2 [red]raised (further faults stand in faults.jsonl)"]
+
+
+def test_a_terminal_gets_a_live_panel():
+    out = io.StringIO()
+    with Screen("ToPPO [x]", Console(file=out, width=100, force_terminal=True)) as screen:
+        screen(progress(500, [1.0, 3.0]))
+        screen._live.refresh()
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", out.getvalue())
+    for part in (
+        "ToPPO [x]",
+        "500 of 1,000",
+        "250 steps/s",
+        "0:02 left",
+        "2.0",
+        "|M| 3",
+        "kept 2",
+        "0.010 0.020",
+        "25%",
+    ):
+        assert part in text, part
+
+
+@pytest.mark.parametrize("algo", REGISTRY)
+def test_the_panel_shows_what_every_algorithm_logs(algo):
+    out = io.StringIO()
+    (iteration,) = go(small_setup(algo, iterations=1))
+    with Screen(algo, Console(file=out, width=100, force_terminal=True)) as screen:
+        screen(progress(64)._replace(iteration=iteration))
+    assert ("clipped" in out.getvalue()) is ("trpo" not in algo)
+
+
+def test_time_left():
+    assert time_left(progress(100, seconds=1.0)) == "0:09"
+    assert time_left(progress(1, seconds=10.0)) == "2:46:30"
+    assert time_left(progress(1001, seconds=10.0)) == "0:00"
+    assert speed(progress(100, seconds=4.0)) == 25.0
+
+
+def test_sparkline():
+    assert sparkline([], 10) == ""
+    assert sparkline([1.0], 10) == "▁"
+    assert sparkline([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 8) == "▁▂▃▄▅▆▇█"
+    assert sparkline([0.0, 0.0, 8.0, 8.0], 2) == "▁█"
+    assert len(sparkline(list(range(1000)), 60)) <= 60
+
+
+def test_the_spec_of_a_progress_is_the_runs_own():
+    assert from_json(to_json(progress(1).spec)) == SPEC

@@ -1,0 +1,45 @@
+import struct
+
+import pytest
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+from toppo.rundir.tensorboard import Scalars
+
+
+def events(folder):
+    """All events of a folder: records of a length, its checksum, the data and their checksum."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        while data:
+            (size,) = struct.unpack("<Q", data[:8])
+            found.append(Event.FromString(data[12 : 12 + size]))
+            data = data[16 + size :]
+    return found
+
+
+def test_values_come_back_and_a_list_is_its_mean(tmp_path):
+    scalars = Scalars(tmp_path / "tb", 0)
+    scalars.add({"a/b": 2.5, "list": [1, 2], "empty": []}, 10)
+    written = events(tmp_path / "tb")  # there before the file is closed
+    scalars.close()
+    assert [(v.tag, v.simple_value) for v in written[-1].summary.value] == [("a/b", 2.5), ("list", 1.5)]
+    assert written[-1].step == 10
+
+
+def test_a_resumed_run_voids_what_lies_beyond_and_keeps_the_older_file(tmp_path):
+    for steps in (0, 20):
+        scalars = Scalars(tmp_path, steps)
+        scalars.add({"a": 1.0}, steps + 10)
+        scalars.close()
+    assert len(list(tmp_path.iterdir())) == 2
+    starts = [e.step for e in events(tmp_path) if e.session_log.status == SessionLog.START]
+    assert starts == [0, 20]
+
+
+def test_a_disk_that_takes_no_more_is_an_error_at_once(tmp_path):
+    scalars = Scalars(tmp_path, 0)
+    scalars._writer._py_recordio_writer._writer.close()
+    scalars._writer._py_recordio_writer._writer = open("/dev/full", "wb")  # noqa: SIM115 - the scalars close it
+    with pytest.raises(OSError, match="No space left"):
+        scalars.add({"a": 1.0}, 1)

@@ -1,0 +1,187 @@
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toppo.algos import REGISTRY
+from toppo.algos.toppo import ToPPOConfig
+from toppo.errors import BAD_DATA, USAGE, ToppoError
+from toppo.runs.presets import PAPER_TASKS, defaults, spec_for
+from toppo.runs.spec import Spec, from_json, settings_from, spec_hash, to_json
+from toppo.algos.settings import Common, help_texts
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KINDS = [Common, *(a.config for a in REGISTRY.values())]
+
+
+def example(algo="toppo", **settings):
+    return spec_for("Pendulum-v1", algo, 5000, 3, **settings)
+
+
+@pytest.mark.parametrize("algo", REGISTRY)
+@given(
+    st.integers(1, 10**9),
+    st.integers(0, 2**31 - 1),
+    st.floats(0, 0.999),
+    st.floats(1e-6, 1.0),
+    st.lists(st.integers(1, 300), max_size=3),
+    st.booleans(),
+)
+def test_every_spec_survives_its_json(algo, steps, seed, gamma, lr, hidden, flag):
+    settings = {"gamma": gamma, "learning_rate": lr, "hidden": tuple(hidden), "anneal_lr": flag, "normalise_obs": not flag}
+    spec = spec_for("Some/Env-v3", algo, steps, seed, **settings)
+    text = json.dumps(to_json(spec), allow_nan=False)
+    assert from_json(json.loads(text)) == spec
+    assert spec_hash(from_json(json.loads(text))) == spec_hash(spec)
+
+
+def test_the_json_holds_every_setting():
+    later = {"sign_reward": True, "shared_trunk": True, "vf_coef": 0.3, "clip_range_vf": 0.1}
+    data = to_json(example(**later))
+    assert set(data) == {"schema", "env", "algo", "steps", "seed", "common", "config"}
+    assert set(data["common"]) == {f.name for f in dataclasses.fields(Common)}
+    assert from_json(data) == example(**later)
+    assert set(data["common"]) - set(to_json(example())["common"]) == set(later)  # hashes of earlier specs hold
+    assert set(data["config"]) == {f.name for f in dataclasses.fields(ToPPOConfig)}
+
+
+def test_a_changed_setting_changes_the_hash():
+    hashes = {
+        spec_hash(example()),
+        spec_hash(example(gamma=0.9)),
+        spec_hash(example(alpha=0.1)),
+        spec_hash(example("ppo")),
+    }
+    assert len(hashes) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda d: d.update(schema=2), "the spec has schema 2, but this version of toppo reads 1"),
+        (lambda d: d.update(colour="red"), "spec has no setting colour"),
+        (lambda d: d["common"].update(gama=0.9), "Common has no setting gama"),
+        (lambda d: d["config"].update(beta=1), "ToPPOConfig has no setting beta"),
+        (lambda d: d["common"].update(gamma="0.9"), "gamma is '0.9', but must be a float"),
+        (lambda d: d["common"].update(gamma=1.5), "gamma is 1.5, but must be in [0, 1)"),
+        (lambda d: d["common"].update(n_epochs=2.5), "epochs is 2.5, but must be a int"),
+        (lambda d: d["common"].update(n_epochs=True), "epochs is True, but must be a int"),
+        (lambda d: d["common"].update(hidden=[8, "x"]), "hidden is 'x', but must be a int"),
+        (lambda d: d["common"].update(hidden=8), "hidden is 8, but must be a tuple"),
+        (lambda d: d["common"].update(anneal_lr=1), "anneal_lr is 1, but must be a bool"),
+        (lambda d: d.update(steps="many"), "steps is 'many', but must be a int"),
+        (lambda d: d.update(env=3), "env is 3, but must be a str"),
+        (lambda d: d.update(algo="sac"), "'sac' is not an algorithm: choose one of toppo, ppo"),
+        (lambda d: d.pop("seed"), "'seed'"),
+        (lambda d: d.update(common=[]), "the spec cannot be used"),
+        (lambda d: d.update(config=None), "the spec cannot be used"),
+        (lambda d: d["common"].update(learning_rate=10**400), "the spec cannot be used"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_sentence(change, sentence):
+    data = to_json(example())
+    change(data)
+    with pytest.raises(ToppoError) as refusal:
+        from_json(data)
+    assert sentence in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert refusal.value.code == (USAGE if "not an algorithm" in sentence else BAD_DATA)
+
+
+@given(JSON, st.sampled_from(["env", "algo", "steps", "seed", "common", "config", "schema", "x"]))
+def test_no_file_leads_to_another_error(value, key):
+    data = to_json(example())
+    data[key] = value
+    for candidate in (data, value):
+        try:
+            spec = from_json(candidate)
+        except ToppoError:
+            continue
+        assert from_json(json.loads(json.dumps(to_json(spec)))) == spec
+
+
+@given(st.data(), JSON)
+def test_no_value_of_a_setting_leads_to_another_error(data, value):
+    kind = data.draw(st.sampled_from(KINDS))
+    name = data.draw(st.sampled_from([f.name for f in dataclasses.fields(kind)]))
+    try:
+        settings = settings_from(kind, {name: value})
+    except ValueError as error:
+        sentence = str(error)
+    else:
+        sentence = name
+        assert type(getattr(settings, name)) is type(getattr(kind(), name))
+    assert name in sentence
+
+
+def test_a_missing_setting_takes_its_default():
+    data = to_json(example())
+    del data["common"]["entropy_coef"]
+    assert from_json(data) == example()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"steps": 0}, "steps is 0, but must be at least 1"),
+        ({"seed": -1}, "seed is -1, but must be in [0, 2^31)"),
+        ({"seed": 2**31}, "but must be in [0, 2^31)"),
+        ({"n_steps": 1000, "n_envs": 3}, "n is 1000, but must be a multiple of envs = 3"),
+        ({"n_steps": 16, "n_envs": 1}, "n is 16, but must be at least minibatches = 32"),
+        ({"gamma": 1.0}, "gamma is 1.0, but must be in [0, 1)"),
+        ({"gae_lambda": 1.1}, "lam is 1.1, but must be in [0, 1]"),
+        ({"n_epochs": 0}, "epochs is 0, but must be at least 1"),
+        ({"learning_rate": 0.0}, "lr is 0.0, but must be above 0"),
+        ({"learning_rate": float("nan")}, "lr is nan"),
+        ({"max_grad_norm": -1.0}, "max_grad_norm is -1.0, but must be 0 or more"),
+        ({"hidden": (8, 0)}, "hidden is (8, 0), but every width must be at least 1"),
+        ({"clip_range": 0.0}, "clip_eps is 0.0, but must be above 0"),
+        ({"n_policies": 0}, "n_policies is 0, but must be at least 1"),
+        ({"alpha": -0.1}, "alpha is -0.1, but must be 0 or more"),
+        ({"nonsense": 1}, "ToPPOConfig has no setting nonsense"),
+    ],
+)
+def test_wrong_settings_name_the_value_and_the_rule(settings, sentence):
+    settings = {"steps": 100, "seed": 0, **settings}
+    with pytest.raises(ValueError) as refusal:
+        spec_for("Pendulum-v1", "toppo", **settings)
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["lr", "adam_eps", "log_std", "entropy_coef", "max_grad_norm", "clip_eps", "alpha"])
+def test_settings_that_no_json_can_hold_are_refused(name):
+    with pytest.raises(ValueError, match=name):
+        example(**{name: float("inf")})
+
+
+def test_every_setting_has_a_line_of_text():
+    for kind in KINDS:
+        for name, text in help_texts(kind).items():
+            assert text.endswith("."), name
+            assert "\n" not in text
+
+
+def test_the_papers_table():
+    """Appendix A.3 of the paper, and what the authors' code adds to it."""
+    common, config = defaults("toppo", "HalfCheetah-v5")
+    assert (common.gamma, common.gae_lambda, common.learning_rate, common.n_epochs, common.n_minibatches) == (0.995, 0.97, 3e-4, 10, 32)
+    assert (common.hidden, common.max_grad_norm, common.adam_eps, common.warmup_steps) == ((64, 64), 0.5, 1e-7, 2048)
+    assert (common.log_std_init, common.ent_coef, common.anneal_lr, common.n_envs) == (0.0, 0.0, False, 1)
+    assert (config.n_steps, config.n_policies, config.clip_range, config.alpha) == (1024, 5, 0.1, 0.03)
+    assert (config.select, config.early_stop, config.critic_on_old) == (True, True, True)
+    assert (config.adapt_eps, config.recompute_adv, config.adapt_lr) == (False, False, False)
+    _, ppo = defaults("ppo", "HalfCheetah-v5")
+    assert (ppo.n, ppo.clip_eps, ppo.early_stop, ppo.adapt_lr) == (2048, 0.2, False, False)
+    assert len(PAPER_TASKS) == 7
+
+
+def test_specs_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        example().seed = 4
+    assert isinstance(example(), Spec)

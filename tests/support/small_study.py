@@ -1,0 +1,29 @@
+"""A study of a few seconds, and what it leaves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+SMALL = {"n_steps": 256, "warmup_steps": 256, "hidden": [8], "n_epochs": 2, "n_minibatches": 4}
+ARMS = [{"algo": "toppo", "settings": SMALL, "name": "toppo"}, {"algo": "ppo", "settings": SMALL, "name": "ppo"}]
+
+
+def study_file(folder: Path, steps: int, arms: list[dict[str, Any]] = ARMS, env: str = "Pendulum-v1") -> Path:
+    """One run per arm."""
+    grid = {"arms": arms, "n_envs": [env], "steps": steps, "seeds": 1}
+    path = folder / "small.json"
+    path.write_text(json.dumps({"schema": 1, "grids": [grid]}))
+    return path
+
+
+def bytes_of(out: Path) -> dict[str, bytes]:
+    """All that must not depend on how the study was carried out."""
+    names = ("*/metrics.jsonl", "*/episodes.jsonl", "*/evaluations.jsonl", "*/spec.json", "curves/*.json")
+    found = {p.relative_to(out).as_posix(): p.read_bytes() for name in names for p in out.glob(name)}
+    # Only the last checkpoint is at the same step however often the run was stopped.
+    return found | {p.parts[-4]: p.read_bytes() for p in last_checkpoints(out)}
+
+
+def last_checkpoints(out: Path) -> list[Path]:
+    runs = sorted(p.parent for p in out.glob("*/spec.json"))
+    return [max(run.glob("checkpoint/*/arrays.safetensors")) for run in runs]

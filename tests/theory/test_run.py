@@ -1,0 +1,109 @@
+"""The radius and gradient studies, and the report they end in."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from toppo.theory import gradient, radius
+from toppo.theory.catalogue import STATEMENTS
+from toppo.theory.lemmas import mean_kl
+from toppo.theory.mdp import Case, solve
+from toppo.theory.random_mdps import full_support, random_mdps, random_policies
+from toppo.theory.report import write
+from toppo.theory.run import Report, investigate, run
+
+
+def test_radii_are_ordered_and_tiny() -> None:
+    near, far = (radius.radii(np.random.default_rng(0), 30, gamma) for gamma in (0.5, 0.99))
+    for r in (near, far):
+        # Proved for every direction: none that was tried may fall below it, but for the grid's step.
+        assert (r.explicit <= r.paper * 10**0.11).all()
+        assert (r.explicit > 0.0).all()
+        assert (r.paper <= r.strengthened).all()
+        assert 0.03 < r.tv_at_alpha < 0.123
+        assert r.certified_at_alpha == 0.0
+    assert np.median(far.paper) < 1e-2 * np.median(near.paper)
+    assert np.median(far.second_order) > 100.0 * np.median(far.paper)
+
+
+def test_filter_distance_is_met() -> None:
+    rng = np.random.default_rng(1)
+    mdp = random_mdps(rng, 20, (4, 3), np.full(20, 0.9))
+    pi_k, target = random_policies(rng, 20, 4, 3), random_policies(rng, 20, 4, 3)
+    solved = solve(mdp, pi_k)
+    case = Case(mdp, solved, solved, solved)
+    weight = radius.weight_at_alpha(case, target)
+    reached = mean_kl(solve(mdp, radius.mix(pi_k, target, weight)), pi_k)
+    inside = weight < 0.999
+    assert inside.sum() > 10
+    np.testing.assert_allclose(reached[inside], radius.ALPHA, rtol=1e-3)
+
+
+def test_gradients_have_their_closed_forms() -> None:
+    rng = np.random.default_rng(0)
+    mdp = random_mdps(rng, 30, (4, 3), np.full(30, 0.9))
+    policy = random_policies(rng, 30, 4, 3)
+    pi_k, mu = solve(mdp, policy), solve(mdp, full_support(policy * np.exp(rng.normal(size=policy.shape))))
+    truth = pi_k.rho[..., None] * policy * pi_k.adv / 0.1
+    np.testing.assert_allclose(gradient.return_gradient(mdp, policy), truth, atol=1e-10)
+    centred = mu.adv - (policy * mu.adv).sum(-1, keepdims=True)
+    expected = mu.rho[..., None] * policy * centred
+    np.testing.assert_allclose(gradient.surrogate_gradient(mu, policy, mu.adv), expected, atol=1e-10)
+    own = gradient.cosine(gradient.surrogate_gradient(pi_k, policy, pi_k.adv), truth)
+    np.testing.assert_allclose(own, 1.0, atol=1e-12)
+
+
+def test_direction_worsens_with_distance_and_faster_with_old_advantages() -> None:
+    cosines = gradient.study(np.random.default_rng(0), 1000)
+    inside, outside = gradient.binned(cosines, np.asarray([1e-4, radius.ALPHA, 3.0]))
+    assert inside.own[0] > 0.998
+    assert inside.own[2] == 0.0
+    assert outside.own[1] < inside.own[1]
+    assert outside.own[1] < outside.current[1]
+
+
+@pytest.fixture(scope="module")
+def small() -> Report:
+    return investigate(24, 5, steps=4)
+
+
+def test_same_seed_same_bytes(small: Report, tmp_path: Path) -> None:
+    first = write(small, tmp_path / "a")
+    second = write(investigate(24, 5, steps=4), tmp_path / "b")
+    assert [path.name for path in first] == [path.name for path in second]
+    assert len(first) == 5
+    for a, b in zip(first, second, strict=True):
+        assert a.read_bytes() == b.read_bytes(), a.name
+        assert a.stat().st_size < 200_000
+
+
+def test_run_prints_and_writes(small: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toppo.theory.run.investigate", lambda mdps, seed: small)
+    said: list[str] = []
+    assert run(24, 5, tmp_path, said.append) is small
+    text = "\n".join(said)
+    for statement in STATEMENTS:
+        assert statement.title in text
+    assert str(tmp_path / "report.md") in text
+    data = json.loads((tmp_path / "report.json").read_text())
+    assert {s["key"] for s in data["statements"]} >= {statement.key for statement in STATEMENTS}
+
+
+def test_no_processes_is_an_error() -> None:
+    with pytest.raises(ValueError, match="mdps is 0"):
+        run(0)
+
+
+def test_documented_report_is_of_these_statements() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    data = json.loads((docs / "results" / "theory" / "report.json").read_text())
+    verdicts = {s["key"]: s["holds"] for s in data["statements"]}
+    assert {statement.key for statement in STATEMENTS} <= set(verdicts)
+    assert not verdicts["ppo-theorem"]
+    assert verdicts["ppo-theorem-tabular"]
+    page = (docs / "theory.md").read_text()
+    for name in ("tightness", "radius", "gradient"):
+        assert f"(results/theory/theory-{name}.png)" in page
+        assert (docs / "results" / "theory" / f"theory-{name}.png").exists()
