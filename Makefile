@@ -33,12 +33,12 @@ slow: $(READY)
 	$(BIN)/python -m benchmarks.reliability
 
 bench: $(READY)
-	$(BIN)/python benchmarks/throughput.py --tasks HalfCheetah-v5 Hopper-v5 Humanoid-v5
-	$(BIN)/python benchmarks/throughput_atari.py
-	$(BIN)/python benchmarks/profile_iteration.py
-	$(BIN)/python benchmarks/growth.py
-	$(BIN)/python benchmarks/limits.py
-	$(BIN)/python benchmarks/seeds_together.py
+	$(BIN)/python -m benchmarks.throughput --tasks HalfCheetah-v5 Hopper-v5 Humanoid-v5
+	$(BIN)/python -m benchmarks.throughput_atari
+	$(BIN)/python -m benchmarks.profile_iteration
+	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.limits
+	$(BIN)/python -m benchmarks.seeds_together
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -1,6 +1,6 @@
 """How the cost of a step grows with environments, batch size, N, width of the networks and size of the observation.
 
-    python benchmarks/growth.py
+    python -m benchmarks.growth
 
 The environment does nothing, so that all the time is this package's; one process, ToPPO.  Every point is the median of
 the iterations after the first ones, and the whole is measured twice, in turn.  The table and the figure go to
@@ -12,8 +12,8 @@ import time
 
 import gymnasium as gym
 import numpy as np
-from page import write_page
 
+from benchmarks.page import write_page
 from toppo.collect.pool import open_pool
 from toppo.learn.loop import train
 from toppo.learn.setup import initial_state, plan

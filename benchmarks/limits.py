@@ -1,6 +1,6 @@
 """Two runs at once, the time to the first update, and memory: what a machine must give before the first result.
 
-    python benchmarks/limits.py [--env HalfCheetah-v5] [--repeats 3]
+    python -m benchmarks.limits [--env HalfCheetah-v5] [--repeats 3]
 
 Two runs at once: ToPPO, one process each, bound to a core each, beside two copies of the bare simulator bound in the
 same way; the gain of the runs over the gain of the simulators.  Start: from the command to the first logged
@@ -18,16 +18,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from page import write_page
+from benchmarks.page import write_page
 
-HERE = Path(__file__).resolve().parent
 CORES = sorted(os.sched_getaffinity(0))[:2]
 RUN, SIMULATOR = ["toppo", "toppo", "1", "0"], ["simulator", "0"]
 
 
 def speeds(env_id: str, row: list[str], copies: int) -> float:
     """Steps per second of so many copies together, each bound to a core."""
-    command = [sys.executable, str(HERE / "throughput.py"), "--one", env_id, *row]
+    command = [sys.executable, "-m", "benchmarks.throughput", "--one", env_id, *row]
     bound = [["taskset", "-c", str(core), *command] for core in CORES[:copies]]
     children = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for c in bound]
     answers = [child.communicate()[0] for child in children]

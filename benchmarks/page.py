@@ -10,7 +10,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 
 def command() -> str:
     """The command of this process, as a reader would type it."""
-    return " ".join([f"python benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    return " ".join([f"python -m benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
 
 
 def write_page(name: str, title: str, lines: list[str], record: Any) -> Path:

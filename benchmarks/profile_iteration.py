@@ -1,6 +1,6 @@
 """Where the time of one iteration goes.
 
-    python benchmarks/profile_iteration.py [--env HalfCheetah-v5] [--algos ppo toppo] [--iterations 60]
+    python -m benchmarks.profile_iteration [--env HalfCheetah-v5] [--algos ppo toppo] [--iterations 60]
 
 A real run in a directory of its own, one environment in the process that learns, so that nothing hides behind the rest;
 a checkpoint every 50,000 steps, as by default.  The parts of collecting are found by living through batches again: the
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
-from page import write_page
 
+from benchmarks.page import write_page
 from toppo.collect.plan import buffers_in, buffers_size
 from toppo.collect.worker import Worker
 from toppo.learn.nets import acting_weights

@@ -1,6 +1,6 @@
 """Write docs/results from the curves and data that are committed there: tables, figures, the report, the claims.
 
-python benchmarks/results.py
+python -m benchmarks.results
 
 The curves come from `toppo study proof --out runs/proof --curves docs/results/learning`, likewise from
 `proof-humanoid` (docs/results/humanoid), `controls --seeds 3` (docs/results/controls; its ToPPO and PPO are copies
@@ -13,8 +13,8 @@ import json
 from collections.abc import Callable
 
 import numpy as np
-from page import RESULTS
 
+from benchmarks.page import RESULTS
 from toppo.report.compare import Group, Pair, groups_of, of_runs, pairs_of, verdict
 from toppo.report.figures import curves_figure, save
 from toppo.report.load import Loaded, load
@@ -207,7 +207,7 @@ def write_claims(learning: list[Group]) -> None:
     lines = [
         "# The paper's claims, one by one",
         "",
-        "Made by `python benchmarks/results.py` from the curves and data in this directory. **Confirmed**: the 95% "
+        "Made by `python -m benchmarks.results` from the curves and data in this directory. **Confirmed**: the 95% "
         "stratified bootstrap interval of the difference of mean final returns lies on the side of the claim; "
         "**contradicted**: on the other side; **open**: it holds 0, or there are fewer than five runs. Final: mean "
         "return of the training episodes in the last tenth of the steps. Area: mean return over all steps. Where a "
@@ -244,7 +244,7 @@ def write_learning(loaded: Loaded, groups: list[Group]) -> None:
         "# Proof of learning",
         "",
         "    toppo study proof --out runs/proof --curves docs/results/learning",
-        "    python benchmarks/results.py",
+        "    python -m benchmarks.results",
         "",
         "All algorithms at their defaults. Final: mean return of the training episodes that ended in the last tenth of "
         "the steps. Area: mean return over the whole run. Test: 10 episodes with the most likely action at the end. "
@@ -288,7 +288,7 @@ def write_discrete(groups: list[Group]) -> None:
         "# Discrete actions",
         "",
         "    toppo study proof-discrete --out runs/discrete --curves docs/results/discrete",
-        "    python benchmarks/results.py",
+        "    python -m benchmarks.results",
         "",
         "All algorithms for discrete actions at their defaults, three seeds; CartPole and Acrobot 200,000 steps, "
         "LunarLander 500,000, MiniGrid 50,000. A run has reached the score at which a task counts as solved if its "
@@ -315,7 +315,7 @@ def write_games(loaded: Loaded) -> None:
         "# Atari games",
         "",
         "    toppo study proof-atari --out runs/proof-atari --curves docs/results/games",
-        "    python benchmarks/results.py",
+        "    python -m benchmarks.results",
         "",
         "ToPPO and PPO at their defaults for Atari: Breakout and CrazyClimber 250,000 steps (a million frames) and two "
         "seeds, the other thirteen 20,480 steps and one seed, enough to show that they run, not to compare. Score: "

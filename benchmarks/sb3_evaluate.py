@@ -1,15 +1,15 @@
 """Stable-Baselines3's own ``evaluate_policy`` plays a toppo agent: the two interfaces fit.
 
-    python benchmarks/sb3_evaluate.py
+    python -m benchmarks.sb3_evaluate
 
-Borrows the peer's packages from the environment that benchmarks/throughput.py builds.
+Borrows the peer's packages from the environment that benchmarks.throughput builds.
 """
 
 import subprocess
 import sys
 from pathlib import Path
 
-from throughput import python_of
+from benchmarks.throughput import python_of
 
 PROGRAM = """
 import gymnasium as gym, numpy as np, toppo

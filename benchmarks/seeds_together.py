@@ -1,6 +1,6 @@
 """Several seeds in one program, or one process per seed?  The policy's update of PPO on HalfCheetah, both ways.
 
-    python benchmarks/seeds_together.py [--seeds 2] [--repeats 5]
+    python -m benchmarks.seeds_together [--seeds 2] [--repeats 5]
 
 One program: ``jax.vmap`` of the update over the seeds, with all cores.  One process per seed: as many processes as
 seeds at once, each bound to a core.  Both run the same minibatches; milliseconds per seed are shown.
@@ -64,7 +64,7 @@ def time_update(seeds: int, calls: int = 20) -> float:
 
 def run(seeds: int, processes: int) -> float:
     """Milliseconds per seed: ``processes`` at once, each with so many seeds in one program."""
-    command = [sys.executable, __file__, "--one", str(seeds)]
+    command = [sys.executable, "-m", "benchmarks.seeds_together", "--one", str(seeds)]
     cores = sorted(os.sched_getaffinity(0))
     pinned = [["taskset", "-c", str(cores[i % len(cores)])] if processes > 1 else [] for i in range(processes)]
     children = [subprocess.Popen([*pin, *command], stdout=subprocess.PIPE, text=True) for pin in pinned]

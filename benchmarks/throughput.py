@@ -1,6 +1,6 @@
 """Environment steps per second, updates included, against peers and against what limits them all, in one run.
 
-    python benchmarks/throughput.py [--tasks HalfCheetah-v5 Hopper-v5 Humanoid-v5] [--repeats 3] [--peers sb3 sbx ...]
+    python -m benchmarks.throughput [--tasks HalfCheetah-v5 Hopper-v5 Humanoid-v5] [--repeats 3] [--peers sb3 sbx ...]
                                     [--page throughput]
 
 Workload: batches of 2048 steps, 10 epochs x 32 minibatches, two 64x64 tanh networks, no early stop; observations and
@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from page import write_page
+from benchmarks.page import write_page
 
 HERE = Path(__file__).resolve().parent
 SIMULATOR = ["gymnasium==1.4.0", "mujoco==3.17.0", "imageio", "packaging"]
@@ -158,7 +158,7 @@ def measure(env_id: str, row: list[str]) -> float:
         script = str(HERE / "peers" / PEERS[kind][1])
         command = [str(python_of(kind)), script, "--library", kind, "--env", env_id, *rest]
     else:
-        command = [sys.executable, __file__, "--one", env_id, *row]
+        command = [sys.executable, "-m", "benchmarks.throughput", "--one", env_id, *row]
     return speed_of(command)
 
 

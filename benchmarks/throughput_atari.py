@@ -1,7 +1,7 @@
 """Agent steps per second on an Atari game, updates included: the emulator alone, toppo, Stable-Baselines3, and what the
 bare convolutions of the update would allow, in one run.
 
-    python benchmarks/throughput_atari.py [--env BreakoutNoFrameskip-v4] [--repeats 3]
+    python -m benchmarks.throughput_atari [--env BreakoutNoFrameskip-v4] [--repeats 3]
 
 Workload: 8 games x 128 steps, 4 epochs x 4 minibatches, the convolutions of Mnih et al. (2015).  A step is four frames.
 Every row is measured in a process of its own; rows alternate, and medians are shown.  The table goes to
@@ -17,8 +17,8 @@ import sys
 import time
 from pathlib import Path
 
-from page import write_page
-from throughput import python_of, speed_of, toppo
+from benchmarks.page import write_page
+from benchmarks.throughput import python_of, speed_of, toppo
 
 HERE = Path(__file__).resolve().parent
 GAMES, STEPS, EPOCHS, MINIBATCHES = 8, 128, 4, 4
@@ -102,7 +102,7 @@ def measure(env_id: str, row: list[str], batches: str) -> float:
     if row == ["sb3"]:
         command = [str(python_of("sb3")), str(HERE / "peers" / "sb3_atari.py"), "--env", env_id, "--batches", batches]
     else:
-        command = [sys.executable, __file__, "--one", env_id, *row, batches]
+        command = [sys.executable, "-m", "benchmarks.throughput_atari", "--one", env_id, *row, batches]
     return speed_of(command)
 
 

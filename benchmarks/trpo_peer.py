@@ -1,6 +1,6 @@
 """Our TRPO against sb3-contrib's on one task, with the same settings as far as both have them.
 
-    python benchmarks/trpo_peer.py [--env Hopper-v5] [--steps 200000] [--seeds 3]
+    python -m benchmarks.trpo_peer [--env Hopper-v5] [--steps 200000] [--seeds 3]
 
 Writes docs/results/trpo-peer after every pair of runs: the curves as JSON, a table, and a picture.
 """
@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 
-from throughput import HERE, python_of
+from benchmarks.throughput import HERE, python_of
 
 RESULTS = HERE.parent / "docs" / "results" / "trpo-peer"
 PARTS = 10  # of the run, for the curves; the final return is that of the last two
@@ -60,7 +60,7 @@ def ours(env: str, steps: int, seed: int) -> tuple[list[int], list[float]]:
 def run(who: str, env: str, steps: int, seed: int) -> list[float]:
     """The curve of one run, in a process of its own."""
     given = ["--env", env, "--steps", str(steps), "--seed", str(seed)]
-    command = [sys.executable, __file__, "--one", *given]
+    command = [sys.executable, "-m", "benchmarks.trpo_peer", "--one", *given]
     if who == "sb3":
         program = str(HERE / "peers" / "sb3_trpo.py")
         command = [str(python_of("sb3")), program, *given, "--settings", json.dumps(theirs(env))]
@@ -85,7 +85,7 @@ def report(env: str, steps: int, runs: dict[str, list[list[float]]]) -> str:
     RESULTS.mkdir(parents=True, exist_ok=True)
     data = {"env": env, "steps": steps, "ours": OURS, "theirs": theirs(env), "curves": runs}
     (RESULTS / "curves.json").write_text(json.dumps(data) + "\n")
-    command = f"python benchmarks/trpo_peer.py --env {env} --steps {steps} --seeds {len(runs['sb3'])}"
+    command = f"python -m benchmarks.trpo_peer --env {env} --steps {steps} --seeds {len(runs['sb3'])}"
     lines = ["# TRPO beside sb3-contrib's", "", f"    {command}", ""]
     lines += [
         f"{env}, {steps:,} steps, batches of 1024, the same radius, conjugate gradient, line search, critic, networks "

@@ -1,4 +1,4 @@
-"""Episodes of sb3-contrib's TRPO with the settings of benchmarks/trpo_peer.py.  Runs in an environment of its own."""
+"""Episodes of sb3-contrib's TRPO with the settings of benchmarks.trpo_peer.  Runs in an environment of its own."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ def main() -> None:
     """Train once and print every training episode as JSON: steps until its end, and its return."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--env", required=True)
-    parser.add_argument("--total-timesteps", type=int, required=True)
+    parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--settings", type=json.loads, required=True)
     a = parser.parse_args()

@@ -24,12 +24,12 @@ def main() -> None:
         from sbx import PPO
     else:
         from stable_baselines3 import PPO
-    makers = [lambda: gym.make(a.env)] * a.envs
+    makers = [lambda: gym.make(a.env)] * a.n_envs
     vector = SubprocVecEnv(makers) if a.processes else DummyVecEnv(makers)
     vector = VecNormalize(vector) if a.normalise else vector
     nets = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}}
     model = PPO(
-        "MlpPolicy", vector, n_steps=2048 // a.envs, batch_size=64, n_epochs=10, device="cpu", policy_kwargs=nets
+        "MlpPolicy", vector, n_steps=2048 // a.n_envs, batch_size=64, n_epochs=10, device="cpu", policy_kwargs=nets
     )
     model.learn(2048)
     began = time.perf_counter()

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=4)
     a = parser.parse_args()
     torch.set_num_threads(1)  # faster than two for networks of this size
-    envs = VectorEnvNormObs(DummyVectorEnv([lambda: gym.make(a.env)] * a.envs))
+    envs = VectorEnvNormObs(DummyVectorEnv([lambda: gym.make(a.env)] * a.n_envs))
     spaces = gym.make(a.env)
     shape, action = spaces.observation_space.shape, spaces.action_space
 
@@ -40,12 +40,12 @@ def main() -> None:
     algorithm = PPO(
         policy=policy,
         critic=ContinuousCritic(preprocess_net=net()),
-        optim=AdamOptimizerFactory(learning_rate=3e-4),
+        optim=AdamOptimizerFactory(lr=3e-4),
         ent_coef=0.0,
         max_grad_norm=0.5,
         return_scaling=True,
     )
-    collector = Collector(algorithm, envs, VectorReplayBuffer(2048, a.envs))
+    collector = Collector(algorithm, envs, VectorReplayBuffer(2048, a.n_envs))
     collector.reset()
 
     def train(batches: int) -> None:

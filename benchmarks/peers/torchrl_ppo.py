@@ -53,7 +53,7 @@ def main() -> None:
     a = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)  # faster than two for networks of this size
-    env = environment(a.env, a.envs)
+    env = environment(a.env, a.n_envs)
     seen, acted = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
     mean = torch.nn.Sequential(network(seen, acted), AddStateIndependentNormalScale(acted))
     actor = ProbabilisticActor(
@@ -69,7 +69,7 @@ def main() -> None:
     buffer = ReplayBuffer(storage=LazyTensorStorage(BATCH), sampler=SamplerWithoutReplacement(), batch_size=MINIBATCH)
     advantage = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
     loss = ClipPPOLoss(actor, critic, clip_epsilon=0.2, entropy_bonus=False, normalize_advantage=True)
-    optimiser = torch.optim.Adam(loss.parameters(), learning_rate=3e-4)
+    optimiser = torch.optim.Adam(loss.parameters(), lr=3e-4)
     began = 0.0
     for i, batch in enumerate(collector):
         with torch.no_grad():

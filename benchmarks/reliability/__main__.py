@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--flips", type=int, default=1000)
     parser.add_argument("--fuzz", type=int, default=1000, help="files that are spoiled at random")
     parser.add_argument("--races", type=int, default=50)
-    parser.add_argument("--total-timesteps", type=int, default=2_000_000, help="of the run whose memory is watched")
+    parser.add_argument("--steps", type=int, default=2_000_000, help="of the run whose memory is watched")
     parser.add_argument("--only", nargs="*", help="parts to run (default: all)")
     parser.add_argument("--out", type=Path, default=Path("docs/results/reliability"))
     parser.add_argument("--go-on", action="store_true", help="keep kills and crafted directories of the last report")

@@ -116,8 +116,8 @@ def calls(folder: Path, out: Path, go_on: bool) -> Iterator[dict[str, Any]]:
     }
     study = folder / "small.json"
     arm = {"algo": "ppo", "settings": {"n_steps": 96, "warmup_steps": 0}}
-    grid = {"arms": [arm], "n_envs": ["CartPole-v1"], "steps": 192, "seeds": 2}
-    study.write_text(json.dumps({"schema": 1, "grids": [grid]}))
+    grid = {"arms": [arm], "envs": ["CartPole-v1"], "total_timesteps": 192, "seeds": 2}
+    study.write_text(json.dumps({"schema": 2, "grids": [grid]}))
     found = watch(folder, [*toppo, "study", study, "--out", folder / "study", "--jobs", 2])
     yield {"what": "study", **network(found), "executed": executed(found)}
     scratch = folder / "inner"

@@ -57,8 +57,8 @@ def readers(folder: Path, count: int) -> dict[str, Any]:
     study = folder / "fuzzed.json"
     grid = {
         "arms": [{"algo": "ppo", "settings": {"n_steps": 96}, "name": "a"}],
-        "n_envs": ["E"],
-        "steps": 9,
+        "envs": ["E"],
+        "total_timesteps": 9,
         "seeds": 2,
     }
 
@@ -83,7 +83,7 @@ def readers(folder: Path, count: int) -> dict[str, Any]:
         from_json(data)
 
     def grids() -> None:
-        data = json.loads(json.dumps({"schema": 1, "text": "", "grids": [grid]}))
+        data = json.loads(json.dumps({"schema": 2, "text": "", "grids": [grid]}))
         spoil_json(data, rng)
         study.write_text(json.dumps(data))
         read_study(study)
