@@ -11,7 +11,7 @@ from toppo.algos.disc import DISCConfig
 from toppo.algos.oppo import OffPolicyPPOConfig
 from toppo.algos.otrpo import OffPolicyTRPOConfig
 from toppo.algos.ppo import PPOConfig
-from toppo.algos.toppo import ToPPOConfig, lemma_4_1
+from toppo.algos.toppo import ToPPOConfig
 from toppo.algos.trpo import TRPOConfig
 from toppo.learn.setup import network
 from toppo.maths.trust_region import radius_after_drift
@@ -130,10 +130,6 @@ def test_toppos_trust_region_reckons_with_the_drift_of_the_data():
     sample, net = problem.sample, problem.net
     kl = net.family.kl(sample.dist_mu, net.policy(improved.policy, sample.obs)).mean()
     np.testing.assert_allclose(improved.report["train/divergence"], kl, rtol=1e-4)
-
-
-def test_lemma_4_1():
-    assert [round(lemma_4_1(0.2, n), 4) for n in (1, 2, 3, 4, 5, 6)] == [0.2, 0.1333, 0.1143, 0.1, 0.0889, 0.08]
 
 
 def test_the_radius_after_a_drift():

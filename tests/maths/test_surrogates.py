@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from toppo.maths.surrogates import (
     additive_bounds,
     clipped,
+    lemma_4_1,
     linear,
     multiplicative_bounds,
     per_dimension_weight,
@@ -113,3 +114,7 @@ def test_total_variation_estimates_the_distance_between_two_policies():
     exact = 0.5 * np.abs(pi - pi_k).sum()
     got = float(total_variation(jnp.asarray(pi / mu), jnp.asarray(pi_k / mu), jnp.asarray(3 * mu)))
     assert got == pytest.approx(exact, rel=1e-6)
+
+
+def test_lemma_4_1():
+    assert [round(lemma_4_1(0.2, n), 4) for n in (1, 2, 3, 4, 5, 6)] == [0.2, 0.1333, 0.1143, 0.1, 0.0889, 0.08]

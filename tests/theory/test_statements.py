@@ -7,7 +7,7 @@ import pytest
 
 from toppo.theory import sharper_bounds
 from toppo.theory.catalogue import STATEMENTS
-from toppo.theory.lemma_4_1 import definition_3_1, lemma_4_1_arithmetic, lemma_4_1_loss, penalties, toppo_eps
+from toppo.theory.lemma_4_1 import definition_3_1, lemma_4_1_arithmetic, lemma_4_1_loss, penalties
 from toppo.theory.lemmas import lemma_2_1, lemma_3_1
 from toppo.theory.mdp import solve_case
 from toppo.theory.random_mdps import batches, sharp_example
@@ -120,8 +120,6 @@ def test_floor_is_below_the_certificate_and_meets_it_at_no_distance() -> None:
 
 
 def test_lemma_4_1() -> None:
-    assert toppo_eps(5) == pytest.approx(0.0889, abs=1e-4)
-    assert toppo_eps(1) == 0.2
     assert relative_error(lemma_4_1_arithmetic()).max() < 1e-15
     assert (used(lemma_4_1_loss(True)) > 1.0).all()
     assert (used(lemma_4_1_loss(False)) > 1.0).all()

@@ -15,6 +15,7 @@ from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
 from toppo.algos.optimise import TrustRegion, trust_region_improve
 from toppo.algos.settings import Common, require, require_above, require_least, setting
 from toppo.algos.steps import last, newest_and_some, separate_networks
+from toppo.maths.surrogates import lemma_4_1
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,6 @@ def draw(config: ToPPOConfig, memory: Memory, gaps: list[float], rng: np.random.
     clip_eps = lemma_4_1(2 * config.clip_range, len(memory)) if config.adapt_eps else config.clip_range
     segments = newest_and_some(memory, 1, rng)
     return Draw(segments, (1.0,) * len(segments), clip_eps)
-
-
-def lemma_4_1(ppo_eps: float, size: int) -> float:
-    """eps^ToPPO = 4 eps^PPO / (|M| + 4), or eps^PPO when M holds the newest batch only."""
-    return ppo_eps if size == 1 else 4 * ppo_eps / (size + 4)
 
 
 def improve(config: ToPPOConfig, problem: PolicyProblem) -> PolicyUpdate:

@@ -27,6 +27,11 @@ def multiplicative_bounds(centre: Array, clip_eps: Array | float) -> tuple[Array
     return (1.0 - clip_eps) * centre, (1.0 + clip_eps) * centre
 
 
+def lemma_4_1(ppo_eps: float, size: int) -> float:
+    """eps^ToPPO = 4 eps^PPO / (|M| + 4), or eps^PPO if M holds the newest batch only (Lemma 4.1 of the paper)."""
+    return ppo_eps if size == 1 else 4 * ppo_eps / (size + 4)
+
+
 def per_dimension_weight(ratio: Array, adv: Array, clip_eps: Array | float) -> Array:
     """W = prod_d sgn(A) min(rho_d sgn(A), clip(rho_d, 1-eps, 1+eps) sgn(A)).  ratio [..., D], adv [...] -> [...]
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from toppo.maths.surrogates import additive_bounds, clipped
+from toppo.maths.surrogates import additive_bounds, clipped, lemma_4_1
 from toppo.theory.mdp import Array
 from toppo.theory.statement import DISCOUNTS, Sides, at_most, identity
 
@@ -12,14 +12,9 @@ PPO_EPS = 0.2
 LENGTHS = tuple(range(2, 51))
 
 
-def toppo_eps(length: int, ppo_eps: float = PPO_EPS) -> float:
-    """Lemma 4.1: eps^ToPPO = 4 eps^PPO / (N + 4), and eps^PPO for N = 1."""
-    return ppo_eps if length == 1 else 4.0 * ppo_eps / (length + 4.0)
-
-
 def lemma_4_1_arithmetic() -> Sides:
     """mean_i 1/2 [eps/2 + (i + 1) eps/2] = eps^PPO/2, i = 1 .. N-1, for N = 2 .. 50  [49]"""
-    left = [0.5 * (toppo_eps(n) / 2.0 + np.mean(ages(n) + 1.0) * toppo_eps(n) / 2.0) for n in LENGTHS]
+    left = [0.5 * (lemma_4_1(PPO_EPS, n) / 2.0 + np.mean(ages(n) + 1.0) * lemma_4_1(PPO_EPS, n) / 2.0) for n in LENGTHS]
     return identity(np.asarray(left), np.full(len(LENGTHS), PPO_EPS / 2.0), np.ones(len(LENGTHS)))
 
 
@@ -35,7 +30,7 @@ def lemma_4_1_loss(first_order: bool) -> Sides:
 
 def penalties(length: int, gamma: float, first_order: bool) -> tuple[float, float]:
     """The mean penalty of ToPPO's two batches and that of PPO's one, in units of max |A|."""
-    step, quadratic = toppo_eps(length) / 2.0, 4.0 * gamma / (1.0 - gamma) ** 2
+    step, quadratic = lemma_4_1(PPO_EPS, length) / 2.0, 4.0 * gamma / (1.0 - gamma) ** 2
     age = ages(length)
     linear_term = 2.0 * (1.0 + gamma) / (1.0 - gamma) ** 2 * age * step
     data_term = linear_term if first_order else quadratic * (age * step) ** 2
