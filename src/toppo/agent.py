@@ -29,7 +29,7 @@ from toppo.rng import Stream, rng_for
 from toppo.rundir.checkpoint import Declared, newest_checkpoint, read_checkpoint, write_checkpoint
 from toppo.rundir.layout import Layout
 from toppo.runs import run as runs
-from toppo.runs.evaluate import play, policy_of
+from toppo.runs.evaluate import evaluate_policy, policy_of
 from toppo.runs.presets import spec_for
 from toppo.runs.spec import Spec, algorithm, from_json, to_json
 from toppo.runs.state_io import check_facts, state_from_arrays, state_to_arrays
@@ -143,10 +143,10 @@ class Agent:
             )
         world = open_player(source)
         try:
-            results = play(policy_of(self.state, self.setup), world, episodes, self.spec.seed, deterministic)
+            results = evaluate_policy(policy_of(self.state, self.setup), world, episodes, self.spec.seed, deterministic)
         finally:
             world.close()
-        return [played.ret for played in results]
+        return [result.episode_return for result in results]
 
     def save(self, path: str | Path) -> None:
         """Write everything the agent is into a directory: it can be loaded to act or to learn on."""

@@ -30,7 +30,17 @@ RUNS = {
         *[*PENDULUM, "--algo", "toppo", "--reset-each-batch"],
         *["--total-timesteps", 14_400, "--checkpoint-every", 1000],
     ],
-    "ppo, two environments": [*CARTPOLE, "--algo", "ppo", "--n-envs", 2, "--total-timesteps", 14_400, "--checkpoint-every", 300],
+    "ppo, two environments": [
+        *CARTPOLE,
+        "--algo",
+        "ppo",
+        "--n-envs",
+        2,
+        "--total-timesteps",
+        14_400,
+        "--checkpoint-every",
+        300,
+    ],
     "ppo, no worker": [
         *[*CARTPOLE, "--algo", "ppo", "--workers", 0, "--seed", 5],
         *["--total-timesteps", 14_400, "--checkpoint-every", 96],

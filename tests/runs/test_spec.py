@@ -34,7 +34,13 @@ def example(algo="toppo", **settings):
     st.booleans(),
 )
 def test_every_spec_survives_its_json(algo, steps, seed, gamma, lr, hidden, flag):
-    settings = {"gamma": gamma, "learning_rate": lr, "hidden": tuple(hidden), "anneal_lr": flag, "normalise_obs": not flag}
+    settings = {
+        "gamma": gamma,
+        "learning_rate": lr,
+        "hidden": tuple(hidden),
+        "anneal_lr": flag,
+        "normalise_obs": not flag,
+    }
     spec = spec_for("Some/Env-v3", algo, steps, seed, **settings)
     text = json.dumps(to_json(spec), allow_nan=False)
     assert from_json(json.loads(text)) == spec
@@ -170,7 +176,13 @@ def test_every_setting_has_a_line_of_text():
 def test_the_papers_table():
     """Appendix A.3 of the paper, and what the authors' code adds to it."""
     common, config = defaults("toppo", "HalfCheetah-v5")
-    assert (common.gamma, common.gae_lambda, common.learning_rate, common.n_epochs, common.n_minibatches) == (0.995, 0.97, 3e-4, 10, 32)
+    assert (common.gamma, common.gae_lambda, common.learning_rate, common.n_epochs, common.n_minibatches) == (
+        0.995,
+        0.97,
+        3e-4,
+        10,
+        32,
+    )
     assert (common.hidden, common.max_grad_norm, common.adam_eps, common.warmup_steps) == ((64, 64), 0.5, 1e-7, 2048)
     assert (common.log_std_init, common.ent_coef, common.anneal_lr, common.n_envs) == (0.0, 0.0, False, 1)
     assert (config.n_steps, config.n_policies, config.clip_range, config.alpha) == (1024, 5, 0.1, 0.03)

@@ -7,22 +7,22 @@ import toppo
 from tests.support import probes
 from toppo.errors import IO_ERROR
 from toppo.runs.evaluate import policy_of
-from toppo.runs.video import VideoError, record
+from toppo.runs.video import VideoError, record_video
 
 
-def film(env_id, path):
+def record(env_id, path):
     agent = toppo.PPO(env_id, seed=0, hidden=(8,))
-    return record(policy_of(agent.state, agent.setup), env_id, path, 0, seconds=1)
+    return record_video(policy_of(agent.state, agent.setup), env_id, path, 0, seconds=1)
 
 
-def test_a_film_of_an_episode(tmp_path):
+def test_a_video_of_an_episode(tmp_path):
     ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="no ffmpeg: pip install 'toppo[video]'")
     pytest.importorskip("mujoco", reason="no MuJoCo")
     try:
-        film("Reacher-v5", tmp_path / "deep" / "film.mp4")
+        record("Reacher-v5", tmp_path / "deep" / "video.mp4")
     except VideoError as error:
         pytest.skip(f"no renderer: {error}")
-    frames, seconds = ffmpeg.count_frames_and_secs(str(tmp_path / "deep" / "film.mp4"))
+    frames, seconds = ffmpeg.count_frames_and_secs(str(tmp_path / "deep" / "video.mp4"))
     assert frames >= 10
     assert seconds > 0
 
@@ -31,7 +31,7 @@ def test_what_cannot_be_drawn_is_one_sentence(tmp_path, monkeypatch):
     pytest.importorskip("imageio_ffmpeg", reason="no ffmpeg: pip install 'toppo[video]'")
     monkeypatch.setitem(sys.modules, "pygame", None)  # as on a machine without it
     with pytest.raises(VideoError, match="CartPole-v1 cannot be drawn here") as refusal:
-        film("CartPole-v1", tmp_path / "film.mp4")
+        record("CartPole-v1", tmp_path / "video.mp4")
     assert refusal.value.code == IO_ERROR
     assert "\n" not in str(refusal.value)
 
@@ -51,15 +51,15 @@ class Empty(Blind):
 @pytest.mark.parametrize(
     ("entry", "sentence"),
     [
-        (Blind, "cannot be filmed: it defines no render()"),
-        (Empty, "cannot be filmed: its render() gives no picture"),
-        (probes.Flip, "cannot be filmed: with render_mode='rgb_array', Unseen-v0 cannot be made"),
+        (Blind, "cannot be recorded: it defines no render()"),
+        (Empty, "cannot be recorded: its render() gives no picture"),
+        (probes.Flip, "cannot be recorded: with render_mode='rgb_array', Unseen-v0 cannot be made"),
     ],
 )
 def test_what_has_no_picture_is_one_sentence(tmp_path, monkeypatch, entry, sentence):
     pytest.importorskip("imageio_ffmpeg", reason="no ffmpeg: pip install 'toppo[video]'")
     monkeypatch.setitem(gym.registry, "Unseen-v0", gym.envs.registration.EnvSpec("Unseen-v0", entry_point=entry))
-    with pytest.raises(VideoError, match="Unseen-v0 cannot be filmed") as refusal:
-        film("Unseen-v0", tmp_path / "film.mp4")
+    with pytest.raises(VideoError, match="Unseen-v0 cannot be recorded") as refusal:
+        record("Unseen-v0", tmp_path / "video.mp4")
     assert sentence in str(refusal.value)
     assert "\n" not in str(refusal.value)

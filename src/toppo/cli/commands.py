@@ -22,12 +22,12 @@ from toppo.envs.source import is_registered
 from toppo.errors import USAGE, ToppoError, refuse_below
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import run as runs
-from toppo.runs.evaluate import MAX_STEPS, play, policy_of
+from toppo.runs.evaluate import MAX_STEPS, evaluate_policy, policy_of
 from toppo.runs.presets import PAPER_GAMES, PAPER_TASKS, defaults
 from toppo.runs.run import Options
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, algorithm, from_json
-from toppo.runs.video import record
+from toppo.runs.video import record_video
 
 Flag = tuple[str, Any] | tuple[str, Any, Any]
 
@@ -149,22 +149,25 @@ def evaluate(arguments: list[str]) -> None:
     trained = agent.load(given.run)
     source = given.env or runs.source_of(trained.spec)
     policy = policy_of(trained.state, trained.setup)
-    results = play(policy, open_player(source), given.episodes, given.seed, not given.stochastic, given.max_steps)
-    returns, cut = [played.ret for played in results], sum(not played.ended for played in results)
+    results = evaluate_policy(
+        policy, open_player(source), given.episodes, given.seed, not given.stochastic, given.max_steps
+    )
+    returns = [result.episode_return for result in results]
+    cut = sum(not result.ended for result in results)
     mean = sum(returns) / len(returns)
     spread = (sum((r - mean) ** 2 for r in returns) / len(returns)) ** 0.5
     console = Console()
     console.print(
         f"{algorithm(trained.spec.algo).title} on {escape(source)} after {trained.num_timesteps:,} steps: "
         f"return {mean:.1f} +- {spread:.1f} over {len(returns)} episodes, "
-        f"mean length {sum(played.length for played in results) / len(results):.0f}"
+        f"mean length {sum(result.length for result in results) / len(results):.0f}"
         + (f"; {cut} of them were cut off after {given.max_steps:,} steps (--max-steps)" if cut else ""),
         highlight=False,
     )
     if given.video:
-        ret = record(policy, source, given.video, given.seed)
+        ep_return = record_video(policy, source, given.video, given.seed)
         console.print(
-            f"film of the first seconds of an episode (return so far {ret:.1f}): {given.video}", highlight=False
+            f"video of the first seconds of an episode (return so far {ep_return:.1f}): {given.video}", highlight=False
         )
 
 

@@ -16,6 +16,7 @@ from toppo.learn.loop import train
 from toppo.learn.nets import acting_weights
 from toppo.learn.setup import Setup, initial_state, plan
 from toppo.rng import Stream, rng_for, seed_for
+from toppo.runs.evaluate import rollout
 from toppo.runs.presets import spec_for
 from toppo.runs.run import setup_for
 
@@ -139,13 +140,14 @@ def monte_carlo(
 
 def discounted_return(world: Environment, actor: Actor, noise: np.ndarray, gamma: float, reward_factor: float) -> float:
     """The discounted sum of normalised, clipped rewards until the episode terminates or the noise runs out."""
-    total, discount = 0.0, 1.0
-    for z in noise:
-        reward, terminated, _ = world.step(actor(world.row, z)[0])
+    rewards: list[float] = []
+    draws = iter(noise)
+    rollout(world, lambda row: actor(row, next(draws))[0], len(noise), rewards.append, ignore_time_limit=True)
+    total = 0.0
+    discount = 1.0
+    for reward in rewards:
         total += discount * min(max(reward * reward_factor, -REWARD_CLIP), REWARD_CLIP)
         discount *= gamma
-        if terminated:
-            break
     return total
 
 

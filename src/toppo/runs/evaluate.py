@@ -1,4 +1,4 @@
-"""Playing a trained policy: the same network, the same frozen normaliser."""
+"""Evaluating a policy: the one loop that plays episodes outside of training."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,60 +9,99 @@ from toppo.collect.actor import Actor, noise_for
 from toppo.collect.worker import mlp_acting
 from toppo.envs import Player, Spaces
 from toppo.envs.spaces import refuse_other_spaces
-from toppo.maths.moments import shift_and_factor
 from toppo.learn.nets import acting_weights
 from toppo.learn.setup import Setup, acting, plan
-from toppo.rng import Stream, seed_for, rng_for
 from toppo.learn.state import State
+from toppo.maths.moments import shift_and_factor
+from toppo.rng import Stream, rng_for, seed_for
 
-MAX_STEPS = 100_000  # of an episode that is played: some never end
+MAX_STEPS = 100_000  # some episodes never end
+
+Act = Callable[[np.ndarray], np.ndarray]  # observation [row_size] -> the policy's action
+AfterStep = Callable[[float], object]  # gets the reward of every step
 
 
-class Played(NamedTuple):
-    """An episode that was played."""
+class EpisodeResult(NamedTuple):
+    """What an episode came to."""
 
-    ret: float  # undiscounted
+    episode_return: float  # undiscounted
     length: int
     ended: bool  # False if it was cut off
 
 
 class Policy(NamedTuple):
-    """A trained policy on the host: observations as rows in, the policy's own actions out."""
+    """A trained policy with its normaliser frozen, on the host."""
 
-    actor: Callable[[int], Actor]  # for so many rows at once
+    actor: Callable[[int], Actor]  # for so many observations at once
     spaces: Spaces
 
 
 def policy_of(state: State, setup: Setup) -> Policy:
-    """The policy of a training state with its normaliser frozen."""
-    scale, spaces = shift_and_factor(state.obs_moments), setup.spaces
-    weights = acting_weights(state.learner.params.policy, spaces.action_size)
-    way = acting(setup) or mlp_acting(plan(setup))
-    return Policy(lambda rows: way(*scale, weights, rows), spaces)
+    """Freeze the policy and the normaliser of a training state."""
+    scale = shift_and_factor(state.obs_moments)
+    weights = acting_weights(state.learner.params.policy, setup.spaces.action_size)
+    make_actor = acting(setup) or mlp_acting(plan(setup))
+    return Policy(lambda rows: make_actor(*scale, weights, rows), setup.spaces)
 
 
-def play(
+def rollout(
+    env: Player,
+    act: Act,
+    max_steps: float = MAX_STEPS,
+    after_step: AfterStep = lambda reward: None,
+    ignore_time_limit: bool = False,
+) -> EpisodeResult:
+    """Play on from where ``env`` stands until the episode ends or ``max_steps`` are done."""
+    total = 0.0
+    length = 0
+    ended = False
+    while not ended and length < max_steps:
+        reward, terminated, truncated = env.step(act(env.row))
+        total += reward
+        length += 1
+        ended = terminated or (truncated and not ignore_time_limit)
+        after_step(reward)
+    return EpisodeResult(total, length, ended)
+
+
+def play_episodes(
+    env: Player,
+    act_with: Callable[[np.random.Generator], Act],
+    episodes: int,
+    seed: int,
+    max_steps: float = MAX_STEPS,
+    after_step: AfterStep = lambda reward: None,
+) -> list[EpisodeResult]:
+    """Play whole episodes; the seed fixes their resets and the random numbers of the actions."""
+    results = []
+    for episode in range(episodes):
+        rng = rng_for(seed, Stream.EVALUATION, episode, 1)
+        env.reset(seed_for(seed, Stream.EVALUATION, episode, 0))
+        results.append(rollout(env, act_with(rng), max_steps, after_step))
+    return results
+
+
+def evaluate_policy(
     policy: Policy,
     env: Player,
     episodes: int,
     seed: int,
     deterministic: bool = True,
-    max_steps: int = MAX_STEPS,
-    after_step: Callable[[int], None] = lambda episode: None,
-) -> list[Played]:
-    """Play so many episodes, each for at most ``max_steps``; ``after_step`` is called with the episode's number."""
-    refuse_other_spaces(env.name, env.spaces, policy.spaces)
+    max_steps: float = MAX_STEPS,
+    after_step: AfterStep = lambda reward: None,
+) -> list[EpisodeResult]:
+    """Play whole episodes with a trained policy, with its most likely actions if ``deterministic``."""
+    spaces = policy.spaces
+    refuse_other_spaces(env.name, env.spaces, spaces)
     actor = policy.actor(1)
-    results = []
-    for episode in range(episodes):
-        rng = rng_for(seed, Stream.EVALUATION, episode, 1)
-        env.reset(seed_for(seed, Stream.EVALUATION, episode, 0))
-        total, length, ended = 0.0, 0, False
-        silent = np.zeros((1, policy.spaces.action_size), np.float32)
-        while not ended and length < max_steps:
-            noise = silent if deterministic else noise_for(rng, 1, policy.spaces.action_size, policy.spaces.discrete)
-            reward, terminated, truncated = env.step(actor(env.row[None], noise)[0])
-            total, length, ended = total + reward, length + 1, terminated or truncated
-            after_step(episode)
-        results.append(Played(total, length, ended))
-    return results
+    no_noise = np.zeros((1, spaces.action_size), np.float32)
+
+    def act_with(rng: np.random.Generator) -> Act:
+        def act(row: np.ndarray) -> np.ndarray:
+            noise = no_noise if deterministic else noise_for(rng, 1, spaces.action_size, spaces.discrete)
+            action: np.ndarray = actor(row[None], noise)[0]
+            return action
+
+        return act
+
+    return play_episodes(env, act_with, episodes, seed, max_steps, after_step)

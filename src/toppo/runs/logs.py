@@ -4,10 +4,10 @@ from contextlib import suppress
 
 from toppo.collect.faults import SurvivedFault
 from toppo.errors import Fault
-from toppo.rundir.layout import Layout, write_json
-from toppo.rundir.jsonl import JsonLines
-from toppo.rundir.tensorboard import Scalars
 from toppo.learn.loop import Iteration
+from toppo.rundir.jsonl import JsonLines
+from toppo.rundir.layout import Layout, write_json
+from toppo.rundir.tensorboard import Scalars
 
 MAX_FAULTS = 1000  # in the file; an environment that fails at every step must not fill the disk
 Offsets = dict[str, int]

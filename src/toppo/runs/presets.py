@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from toppo.algos.settings import Common
 from toppo.envs.source import kind_of
 from toppo.runs.spec import Spec, algorithm, settings_from
-from toppo.algos.settings import Common
 
 PAPER_TASKS = (
     "HalfCheetah-v5",

@@ -6,12 +6,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from toppo.collect.check_apart import check_env_in_subprocess
 from toppo.collect.child import can_live_elsewhere
 from toppo.collect.episodes import after_replay, say_lost
 from toppo.collect.faults import STRICT, FaultPolicy
 from toppo.collect.pool import open_pool
-from toppo.collect.check_apart import check_env_in_subprocess
-from toppo.learn.xla import prepare
 from toppo.envs import EnvSource, open_player
 from toppo.envs.check import NOT_REPEATED
 from toppo.envs.source import is_registered, name_of
@@ -19,19 +18,20 @@ from toppo.envs.spaces import refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.envs.world import look
 from toppo.errors import CANNOT_CREATE, IO_ERROR, NO_INPUT, Fault, ToppoError
-from toppo.runs.evaluate import play, policy_of
-from toppo.runs.signals import Interrupted, StopRequest, stop_request
-from toppo.runs.logs import Records
+from toppo.learn.loop import Iteration, train
+from toppo.learn.setup import Setup, acting, check, initial_state, plan
+from toppo.learn.state import State
+from toppo.learn.xla import prepare
 from toppo.rundir.checkpoint import Checkpoint, CheckpointError, Declared, add_checkpoint, newest_checkpoint
 from toppo.rundir.files import refuse_strange_entries
 from toppo.rundir.layout import Layout, read_json, write_json
 from toppo.rundir.lock import exclusive
 from toppo.rundir.versions import differences, versions
-from toppo.learn.setup import Setup, acting, check, initial_state, plan
-from toppo.runs.state_io import check_facts, state_from_arrays, state_to_arrays
+from toppo.runs.evaluate import evaluate_policy, policy_of
+from toppo.runs.logs import Records
+from toppo.runs.signals import Interrupted, StopRequest, stop_request
 from toppo.runs.spec import Spec, algorithm, from_json, to_json
-from toppo.learn.loop import Iteration, train
-from toppo.learn.state import State
+from toppo.runs.state_io import check_facts, state_from_arrays, state_to_arrays
 
 STATUS_SCHEMA = 1
 TEST_EPISODES = 10  # the paper's
@@ -258,10 +258,10 @@ class _Job:
     def _test(self, setup: Setup, state: State) -> None:
         """Episodes with the most likely action and the normaliser frozen, from the same starts every time."""
         world = open_player(self.source)
-        tests = play(policy_of(state, setup), world, TEST_EPISODES, self.spec.seed)
+        tests = evaluate_policy(policy_of(state, setup), world, TEST_EPISODES, self.spec.seed)
         world.close()
         with writing(self.layout.root):
-            self.records.write_tests(state.steps, [t.ret for t in tests], sum(not t.ended for t in tests))
+            self.records.write_tests(state.steps, [t.episode_return for t in tests], sum(not t.ended for t in tests))
 
     def _save(self, setup: Setup, state: State) -> None:
         arrays, counters = state_to_arrays(state)

@@ -9,9 +9,9 @@ from math import isfinite
 from typing import Any
 
 from toppo.algos import REGISTRY
-from toppo.errors import BAD_DATA, ToppoError
 from toppo.algos.contract import Algorithm
 from toppo.algos.settings import Common, require
+from toppo.errors import BAD_DATA, ToppoError
 
 SCHEMA = 2
 
@@ -41,7 +41,9 @@ class Spec:
         weights = sum(a * b for a, b in pairwise(common.hidden))
         require(max(weights, *common.hidden, 0) <= 10**9, f"hidden is {common.hidden}, which is more than 10^9 weights")
         require(n % common.n_envs == 0, f"n_steps is {n}, but must be a multiple of n_envs = {common.n_envs}")
-        require(n >= common.n_minibatches, f"n_steps is {n}, but must be at least n_minibatches = {common.n_minibatches}")
+        require(
+            n >= common.n_minibatches, f"n_steps is {n}, but must be at least n_minibatches = {common.n_minibatches}"
+        )
 
 
 def algorithm(name: str) -> Algorithm:

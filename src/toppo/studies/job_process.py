@@ -19,7 +19,7 @@ from toppo.rundir.jsonl import read_lines
 from toppo.rundir.layout import Layout, write_text
 from toppo.rundir.versions import versions
 from toppo.runs import run as runs
-from toppo.runs.evaluate import play, policy_of
+from toppo.runs.evaluate import evaluate_policy, policy_of
 from toppo.runs.run import TEST_EPISODES, Options
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, from_json, spec_hash, to_json
@@ -52,9 +52,9 @@ def test_returns(spec: Spec, state: State) -> list[float]:
     if is_atari(spec.env):
         return []
     world = open_player(spec.env)
-    tests = play(policy_of(state, runs.setup_for(spec, spec.env)), world, TEST_EPISODES, spec.seed)
+    tests = evaluate_policy(policy_of(state, runs.setup_for(spec, spec.env)), world, TEST_EPISODES, spec.seed)
     world.close()
-    return [round(test.ret, 3) for test in tests]
+    return [round(test.episode_return, 3) for test in tests]
 
 
 def leave_with_the_study() -> None:

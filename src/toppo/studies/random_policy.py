@@ -11,8 +11,8 @@ from toppo.envs import open_player
 from toppo.envs.atari import is_atari
 from toppo.envs.check import random_action
 from toppo.envs.observations import mask_in
-from toppo.rng import Stream, rng_for, seed_for
 from toppo.rundir.layout import read_json, write_json
+from toppo.runs.evaluate import Act, play_episodes
 
 SCHEMA = 1
 EPISODES, MAX_STEPS = 50, 2_000
@@ -22,19 +22,18 @@ FILE = "random.json"
 
 def random_return(env_id: str) -> float:
     """Mean return of episodes with allowed actions drawn uniformly, the same every time."""
-    player, returns = open_player(env_id), []
+    player = open_player(env_id)
     spaces = player.spaces
-    episodes, most_steps = (GAMES, inf) if is_atari(env_id) else (EPISODES, MAX_STEPS)
-    for episode in range(episodes):
-        rng = rng_for(0, Stream.EVALUATION, episode, 1)
-        player.reset(seed_for(0, Stream.EVALUATION, episode, 0))
-        total, steps, ended = 0.0, 0, False
-        while not ended and steps < most_steps:
-            reward, terminated, truncated = player.step(random_action(spaces, mask_in(player.row, spaces), rng))
-            total, steps, ended = total + reward, steps + 1, terminated or truncated
-        returns.append(total)
+
+    def act_with(rng: np.random.Generator) -> Act:
+        return lambda row: random_action(spaces, mask_in(row, spaces), rng)
+
+    if is_atari(env_id):
+        results = play_episodes(player, act_with, GAMES, seed=0, max_steps=inf)
+    else:
+        results = play_episodes(player, act_with, EPISODES, seed=0, max_steps=MAX_STEPS)
     player.close()
-    return float(f"{np.mean(returns):.6g}")
+    return float(f"{np.mean([result.episode_return for result in results]):.6g}")
 
 
 def keep_random_returns(folder: Path, envs: list[str], jobs: int, tell: Callable[[str], None]) -> None:
