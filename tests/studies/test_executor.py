@@ -8,7 +8,7 @@ import time
 import pytest
 
 from toppo.studies import executor
-from toppo.studies.executor import LocalExecutor, shares
+from toppo.studies.executor import LocalExecutor, cores_per_job
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from toppo.studies.executor import LocalExecutor, shares
     ],
 )
 def test_cores_are_shared_out(cores, jobs, expected):
-    assert shares(cores, jobs) == expected
+    assert cores_per_job(cores, jobs) == expected
 
 
 def test_every_run_has_its_cores_and_gives_them_back(tmp_path, monkeypatch):
@@ -32,19 +32,19 @@ def test_every_run_has_its_cores_and_gives_them_back(tmp_path, monkeypatch):
             return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output)
 
     monkeypatch.setattr(executor, "launch", say_cores)
-    mine, engine = os.sched_getaffinity(0), LocalExecutor(2)
+    mine, local = os.sched_getaffinity(0), LocalExecutor(2)
 
     def run(*names):
         for name in names:
-            engine.start(name, {}, tmp_path / name)
+            local.start(name, {}, tmp_path / name)
         ended = []
         while len(ended) < len(names):
             time.sleep(0.01)
-            ended += engine.ended()
+            ended += local.ended()
         assert [e.fault for e in ended] == [""] * len(names)
         return [(tmp_path / name).read_text().strip() for name in names]
 
-    places = sorted(str(sorted(cores)) for cores in shares(sorted(mine), 2))
+    places = sorted(str(sorted(cores)) for cores in cores_per_job(sorted(mine), 2))
     assert sorted(run("a", "b")) == places
     assert sorted(run("c", "d")) == places
     assert os.sched_getaffinity(0) == mine

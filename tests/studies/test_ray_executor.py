@@ -77,7 +77,7 @@ def test_a_cluster_that_loses_a_worker_and_a_node_gives_the_same_bytes(tmp_path,
     try:
         second = cluster.add_node(num_cpus=1)
         process = begin(cluster, tmp_path)
-        os.kill(pids("ray::_carry_out")[0], signal.SIGKILL)
+        os.kill(pids("ray::_run_job")[0], signal.SIGKILL)
         time.sleep(2)
         cluster.remove_node(second, allow_graceful=False)
         code, out, err = finish(process)

@@ -18,12 +18,12 @@ CURVES = Path(__file__).parent.parent.parent / "docs" / "results" / "learning"
 def study_file(folder: Path, **changes) -> Path:
     grid = {
         "arms": [{"algo": "ppo", "settings": {"hidden": [8, 8]}}],
-        "n_envs": ["Pendulum-v1"],
-        "steps": 9,
+        "envs": ["Pendulum-v1"],
+        "total_timesteps": 9,
         "seeds": 2,
     }
     path = folder / "mine.json"
-    path.write_text(json.dumps({"schema": 1, "grids": [grid | changes]}))
+    path.write_text(json.dumps({"schema": 2, "grids": [grid | changes]}))
     return path
 
 
@@ -50,7 +50,7 @@ def test_the_papers_studies_stand_for_runs_and_survive_their_json(name, tmp_path
 
 
 def test_the_budgets_of_the_paper():
-    sizes = {n: (len(jobs_of(s)), {g.steps for g in s.grids}) for n, s in PAPER.items() if not n.startswith("proof")}
+    sizes = {n: (len(jobs_of(s)), {g.total_timesteps for g in s.grids}) for n, s in PAPER.items() if not n.startswith("proof")}
     assert sizes["performance"] == (7 * 7 * 10, {1_000_000})
     assert sizes["atari"] == (15 * 2 * 3, {25_000_000})
     assert sizes["selection"] == (2 * 4 * 10, {1_000_000})
@@ -72,8 +72,8 @@ def test_committed_curves_count_as_finished(tmp_path):
     [
         ({"seeds": "2"}, "seeds is '2'"),
         ({"seeds": 0}, "seeds is 0, but must be at least 1"),
-        ({"n_envs": "Pendulum-v1"}, "envs is 'Pendulum-v1', but must be a list"),
-        ({"n_envs": []}, "envs is empty"),
+        ({"envs": "Pendulum-v1"}, "envs is 'Pendulum-v1', but must be a list"),
+        ({"envs": []}, "envs is empty"),
         ({"arms": 3}, "arms is 3, but must be a list"),
         ({"what": 1}, "what is not one of"),
         ({"arms": [{"settings": {}}]}, "'algo' is missing"),
@@ -103,16 +103,15 @@ def test_two_runs_of_one_name_are_refused():
 @pytest.mark.parametrize("where", ["curve", "run"])
 def test_files_of_another_spec_are_never_overwritten(tmp_path, where):
     job = jobs_of(read_study(study_file(tmp_path)))[0]
-    other = jobs_of(read_study(study_file(tmp_path, steps=10)))[0]
+    other = jobs_of(read_study(study_file(tmp_path, total_timesteps=10)))[0]
     folder = Folder(tmp_path, tmp_path / "curves")
     assert not folder.finished(job)
-    order = folder.order(other, Options(0))
-    assert from_json(order["spec"]) == other.spec
-    path, data = (folder.curve(job), {"spec": order["spec"]}) if where == "curve" else (folder.run(job), order["spec"])
-    path = path if where == "curve" else path / "spec.json"
+    data = folder.job_data(other, Options(0))
+    assert from_json(data["spec"]) == other.spec
+    path = folder.curve(job) if where == "curve" else folder.run(job) / "spec.json"
     path.parent.mkdir()
-    path.write_text(json.dumps(data))
-    with pytest.raises(ToppoError, match="steps is 10, not 9"):
+    path.write_text(json.dumps({"spec": data["spec"]} if where == "curve" else data["spec"]))
+    with pytest.raises(ToppoError, match="total_timesteps is 10, not 9"):
         folder.finished(job)
 
 

@@ -10,9 +10,9 @@ ARMS = [{"algo": "toppo", "settings": SMALL, "name": "toppo"}, {"algo": "ppo", "
 
 def study_file(folder: Path, steps: int, arms: list[dict[str, Any]] = ARMS, env: str = "Pendulum-v1") -> Path:
     """One run per arm."""
-    grid = {"arms": arms, "n_envs": [env], "steps": steps, "seeds": 1}
+    grid = {"arms": arms, "envs": [env], "total_timesteps": steps, "seeds": 1}
     path = folder / "small.json"
-    path.write_text(json.dumps({"schema": 1, "grids": [grid]}))
+    path.write_text(json.dumps({"schema": 2, "grids": [grid]}))
     return path
 
 

@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 from toppo.cli.commands import Flag, flag, parse, positional, require_least
 from toppo.cli.console import Terminal
+from toppo.cli.study_progress import StudyScreen
 from toppo.errors import ToppoError
 from toppo.runs.run import Options
 from toppo.runs.signals import Interrupted
 from toppo.studies.folder import Folder
 from toppo.studies.paper import PAPER, paper_study
-from toppo.studies.run import StudyOptions, refuse_faults, run_study
+from toppo.studies.run_jobs import StudyOptions, refuse_faults, run_study
 from toppo.studies.study import Study, read_study, with_seeds
 
 BAND_FLAG: Flag = (
@@ -60,12 +61,14 @@ def run_job(chosen: Study, out: Path | None, given: Any) -> Folder:
     options = Options(given.workers, given.checkpoint_every, evaluate_every=given.evaluate_every)
     jobs = (os.cpu_count() or 1) if given.jobs is None else given.jobs
     console = Terminal()
+    how = StudyOptions(jobs=jobs, retries=given.retries, run_options=options, ray=given.ray)
     try:
-        standing = run_study(chosen, folder, StudyOptions(jobs, given.retries, options, given.ray), console)
+        with StudyScreen(chosen.name, folder, console) as screen:
+            status = run_study(chosen, folder, how, screen)
     except Interrupted as stop:
         console.print(f"stopped by {stop}; every run is saved, and the same command continues", highlight=False)
         raise SystemExit(stop.code) from None
-    refuse_faults(standing)
+    refuse_faults(status)
     return folder
 
 

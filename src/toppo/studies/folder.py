@@ -1,63 +1,71 @@
-"""Where the runs of a study lie, and how far they are."""
+"""Where the runs of a study are kept, and how far they are."""
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs.run import Options
 from toppo.runs.spec import Spec, from_json, to_json
+from toppo.studies.executor import JobData
 from toppo.studies.study import Job
 
-TAIL = 4096  # bytes: a line of timing is a few hundred
+TAIL_BYTES = 4096  # a line of timing has a few hundred
 
 
 class Folder(NamedTuple):
-    """A study's directory of runs, and that of its compact curves."""
+    """A study's directory of runs, and the directory of its compact curves."""
 
     root: Path
     curves: Path
 
     def run(self, job: Job) -> Path:
-        """The run directory of a job."""
+        """Return the run directory of a job."""
         return self.root / job.name
 
     def curve(self, job: Job) -> Path:
-        """The compact curve of a job: it is there when the job is finished."""
+        """Return the path of a job's compact curve, which exists once the job is finished."""
         return self.curves / f"{job.name}.json"
 
     def log(self, job: Job) -> Path:
-        """What the job's process printed."""
+        """Return the path of what the job's process printed."""
         return self.root / "logs" / f"{job.name}.log"
 
-    def order(self, job: Job, options: Options) -> dict[str, Any]:
-        """All that a process needs to carry out the job, as plain data."""
-        root, curve = self.run(job).resolve(), self.curve(job).resolve()
-        plain = {name: getattr(options, name) for name in ("workers", "checkpoint_every", "evaluate_every")}
-        return {"spec": to_json(job.spec), "root": str(root), "curve": str(curve), "options": plain}
+    def job_data(self, job: Job, options: Options) -> JobData:
+        """Return the job as plain data, for a process of its own."""
+        return JobData(
+            spec=to_json(job.spec),
+            root=str(self.run(job).resolve()),
+            curve=str(self.curve(job).resolve()),
+            options={
+                "workers": options.workers,
+                "checkpoint_every": options.checkpoint_every,
+                "evaluate_every": options.evaluate_every,
+            },
+        )
 
     def finished(self, job: Job) -> bool:
-        """Is there a curve of exactly this spec?  What belongs to another spec is never overwritten."""
+        """Tell whether there is a curve of exactly this spec; refuse files of another spec, which must not be lost."""
         _refuse_other(self.run(job), job, _spec_in(Layout(self.run(job)).spec))
         curve = _spec_in(self.curve(job), "spec")
         _refuse_other(self.curve(job), job, curve)
         return curve is not None
 
     def steps(self, job: Job) -> int:
-        """Steps that the run has done."""
+        """Return the number of steps that the run has done."""
         path = Layout(self.run(job)).timing
         try:
             with path.open("rb") as file:
-                file.seek(max(0, path.stat().st_size - TAIL))
+                file.seek(max(0, path.stat().st_size - TAIL_BYTES))
                 lines = file.read().splitlines()
         except FileNotFoundError:
             return 0
-        for line in reversed(lines[1:]):  # the first may be cut, or is the header
+        for line in reversed(lines[1:]):  # the first line may be cut, or is the header
             try:
                 return int(json.loads(line)["time/total_timesteps"])
             except (ValueError, KeyError, TypeError):
-                continue  # it is being written at this moment
+                continue  # the run is writing this line now
         return 0
 
 
@@ -72,7 +80,7 @@ def _refuse_other(path: Path, job: Job, found: Spec | None) -> None:
     if found is not None and found != job.spec:
         raise ToppoError(
             f"{path} holds another run than {job.name} of this study ({_difference(found, job.spec)}): "
-            "choose another directory, or move it away",
+            "choose another directory or move it",
             CANNOT_CREATE,
         )
 

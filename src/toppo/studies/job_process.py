@@ -1,14 +1,10 @@
-"""One run of a study: started or resumed, and its compact curve at the end.
-
-``python -m toppo.studies.job_process ORDER`` does it in a process of its own.
-"""
+"""One run of a study in a process of its own: ``python -m toppo.studies.job_process JOB``, with the job as JSON."""
 
 import json
 import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 from toppo.envs import open_player
 from toppo.envs.atari import is_atari
@@ -23,23 +19,29 @@ from toppo.runs.evaluate import evaluate_policy, policy_of
 from toppo.runs.run import TEST_EPISODES, Options
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, from_json, spec_hash, to_json
+from toppo.studies.executor import JobData
 
 
-def run_job(order: dict[str, Any]) -> None:
-    """Bring a run to its end, from wherever it is; ``order`` is plain data, so that it can travel."""
-    spec, root = from_json(order["spec"]), Path(order["root"])
-    options = Options(tensorboard=False, **order["options"])
-    if Layout(root).spec.is_file():
-        state = runs.resume(root, spec.env, options, lambda progress: None)
+def run_job(job: JobData) -> None:
+    """Start or resume a run, bring it to its end, and write its compact curve."""
+    spec = from_json(job["spec"])
+    layout = Layout(Path(job["root"]))
+    options = Options(
+        workers=job["options"]["workers"],
+        checkpoint_every=job["options"]["checkpoint_every"],
+        evaluate_every=job["options"]["evaluate_every"],
+        tensorboard=False,
+    )
+    if layout.spec.is_file():
+        state = runs.resume(layout.root, spec.env, options, lambda progress: None)
     else:
-        state = runs.start(spec, spec.env, root, options, lambda progress: None)
-    write_curve(spec, state, Layout(root), Path(order["curve"]))
+        state = runs.start(spec, spec.env, layout.root, options, lambda progress: None)
+    write_curve(spec, state, layout, Path(job["curve"]))
 
 
 def write_curve(spec: Spec, state: State, layout: Layout, path: Path) -> None:
-    """The compact curve of a finished run, with the returns of test episodes at its end."""
-    logs = {name: list(read_lines(getattr(layout, name))) for name in ("episodes", "metrics")}
-    curve = compact(to_json(spec), versions(), logs["episodes"], logs["metrics"])
+    """Write the compact curve of a finished run, with the returns of test episodes at its end."""
+    curve = compact(to_json(spec), versions(), list(read_lines(layout.episodes)), list(read_lines(layout.metrics)))
     curve |= {"spec_hash": spec_hash(spec), "test_returns": test_returns(spec, state)}
     if layout.evaluations.is_file():
         curve["evaluations"] = [[e["step"], e["return"]] for e in read_lines(layout.evaluations)]
@@ -48,7 +50,7 @@ def write_curve(spec: Spec, state: State, layout: Layout, path: Path) -> None:
 
 
 def test_returns(spec: Spec, state: State) -> list[float]:
-    """Returns of the trained policy with its most likely actions; none of Atari, scored by the games of training."""
+    """Return the returns of test episodes with the most likely actions; none for Atari, scored by its training games."""
     if is_atari(spec.env):
         return []
     world = open_player(spec.env)
@@ -57,15 +59,15 @@ def test_returns(spec: Spec, state: State) -> list[float]:
     return [round(test.episode_return, 3) for test in tests]
 
 
-def leave_with_the_study() -> None:
-    """End at once when the study has died: its end of the pipe closes then.  The next try has the last checkpoint."""
+def exit_with_study() -> None:
+    """Exit at once when the study dies, which closes its end of the pipe; the next try has the last checkpoint."""
     sys.stdin.read()
     os._exit(1)
 
 
 def main() -> None:
-    """Carry out the order given as JSON."""
-    threading.Thread(target=leave_with_the_study, daemon=True).start()
+    """Run the job of the command line."""
+    threading.Thread(target=exit_with_study, daemon=True).start()
     try:
         run_job(json.loads(sys.argv[1]))
     except Interrupted as stop:

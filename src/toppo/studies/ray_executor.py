@@ -1,4 +1,4 @@
-"""Runs as Ray tasks: the same orders, on the nodes of a cluster that share the study's directory."""
+"""Runs as Ray tasks: the same jobs, on the nodes of a cluster that share the study's directory."""
 
 import logging
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toppo.errors import ToppoError, first_line
-from toppo.studies.executor import Ended, fault_of, launch
+from toppo.studies.executor import Ended, JobData, fault_of, launch
 
 
 class RayExecutor:
@@ -31,7 +31,7 @@ class RayExecutor:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **where)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise ToppoError(f"no Ray cluster answers at {address!r}: {first_line(error)}") from error
-        self._task = ray.remote(num_cpus=cpus, max_retries=0)(_carry_out)
+        self._task = ray.remote(num_cpus=cpus, max_retries=0)(_run_job)
         self._cpus = cpus
         self._nodes: Callable[[], list[dict[str, Any]]] = ray.nodes
         self._running: dict[Any, str] = {}
@@ -45,9 +45,9 @@ class RayExecutor:
         """Is there a place left?  One run more than there are, so that a cluster that grows on demand sees it."""
         return len(self._running) <= self._places()
 
-    def start(self, name: str, order: dict[str, Any], log: Path) -> None:
+    def start(self, name: str, job: JobData, log: Path) -> None:
         """Hand in a task."""
-        self._running[self._task.remote(order, str(log.resolve()))] = name
+        self._running[self._task.remote(job, str(log.resolve()))] = name
 
     def ended(self) -> list[Ended]:
         """Tasks that have ended since the last look."""
@@ -87,9 +87,9 @@ def _refuse_open_cluster(address: str) -> None:
         )
 
 
-def _carry_out(order: dict[str, Any], log: str) -> str:
+def _run_job(job: JobData, log: str) -> str:
     """The same process as on one machine, so that nothing of Ray is in it; why it failed, if it did."""
-    process = launch(order, Path(log))
+    process = launch(job, Path(log))
     try:
         process.wait()
     except KeyboardInterrupt:  # what Ray's cancel does

@@ -1,80 +1,133 @@
-"""Carrying out a study: what is finished is skipped, what is unfinished is resumed, what fails is tried again."""
+"""Run a study: skip finished runs, resume unfinished ones, try failed ones again."""
 
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import closing
 from typing import NamedTuple
 
-from toppo.errors import refuse_below
+from toppo.errors import BAD_DATA, CANNOT_CREATE, ToppoError, refuse_below
+from toppo.rundir.layout import write_json
+from toppo.rundir.lock import exclusive
 from toppo.runs.run import Options
-from toppo.runs.signals import StopRequest
-from toppo.studies.executor import Executor
+from toppo.runs.signals import Interrupted, StopRequest, stop_request
+from toppo.studies.executor import Executor, LocalExecutor
 from toppo.studies.folder import Folder
-from toppo.studies.study import Job
+from toppo.studies.random_policy import keep_random_returns
+from toppo.studies.study import Job, Study, jobs_of, to_json
 
-SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_POLLS = 0.2
+
+
+class StudyOptions(NamedTuple):
+    """How a study is run; nothing here changes its numbers."""
+
+    jobs: int  # runs side by side on this machine
+    retries: int
+    run_options: Options
+    ray: str | None = None  # address of a cluster, or "local"
 
 
 class StudyStatus(NamedTuple):
-    """How a study stands."""
+    """How far a study is."""
 
     jobs: list[Job]
     finished: list[str]
     running: list[Job]
-    faults: dict[str, str]  # runs that were given up, and why
-    event: str  # what has just happened, if anything
+    faults: dict[str, str]  # by name of the run: why it was given up
+    event: str = ""  # what has just happened, if anything
 
 
-class Plan(NamedTuple):
-    """What is to be done, and how often a run that fails is tried again."""
-
-    jobs: list[Job]
-    folder: Folder
-    options: Options
-    retries: int
+StudyObserver = Callable[[StudyStatus], None]
 
 
-def run_jobs(plan: Plan, engine: Executor, observe: Callable[[StudyStatus], None], request: StopRequest) -> StudyStatus:
-    """Bring every run to its end, or to a saved stop if one is asked for."""
-    finished = [job.name for job in plan.jobs if plan.folder.finished(job)]
-    waiting = deque(job for job in plan.jobs if job.name not in set(finished))
-    by_name, running, faults = {job.name: job for job in plan.jobs}, dict[str, Job](), dict[str, str]()
+def run_study(study: Study, folder: Folder, options: StudyOptions, observe: StudyObserver) -> StudyStatus:
+    """Run a study; leave its definition, its curves and the random policy's returns in the folder of curves."""
+    refuse_below(1, "jobs", options.jobs)
+    refuse_below(0, "retries", options.retries)
+    jobs = jobs_of(study)
+    try:
+        folder.root.mkdir(parents=True, exist_ok=True)
+        folder.curves.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToppoError(f"{folder.root} cannot be created: {error.strerror}", CANNOT_CREATE) from error
+    with exclusive(folder.root / ".lock"):
+        write_json(folder.curves / f"study-{study.name}.json", to_json(study) | {"runs": [job.name for job in jobs]})
+        # The executor comes first: Ray installs its own handler for SIGTERM.
+        with closing(_executor(options)) as executor, stop_request() as request:
+            status = run_jobs(jobs, folder, options, executor, observe, request)
+            if request.signal is not None:
+                raise Interrupted(request.signal)
+        envs = sorted({job.spec.env for job in jobs})
+        keep_random_returns(folder.curves, envs, options.jobs, lambda event: observe(status._replace(event=event)))
+    return status
+
+
+def run_jobs(
+    jobs: list[Job],
+    folder: Folder,
+    options: StudyOptions,
+    executor: Executor,
+    observe: StudyObserver,
+    request: StopRequest,
+) -> StudyStatus:
+    """Bring every run to its end, or save and stop all of them if ``request`` asks for it."""
+    by_name = {job.name: job for job in jobs}
+    finished = [job.name for job in jobs if folder.finished(job)]
+    waiting = deque(job for job in jobs if job.name not in set(finished))
+    running: dict[str, Job] = {}
+    faults: dict[str, str] = {}
     tries: Counter[str] = Counter()
     stopping = False
 
-    def standing(event: str) -> StudyStatus:
-        return StudyStatus(plan.jobs, finished, list(running.values()), faults, event)
+    def tell(event: str = "") -> StudyStatus:
+        status = StudyStatus(jobs=jobs, finished=finished, running=list(running.values()), faults=faults, event=event)
+        observe(status)
+        return status
 
-    observe(standing(f"{len(plan.jobs)} runs, {len(finished)} finished before"))
+    tell(f"{len(jobs)} runs, {len(finished)} finished before")
     while waiting or running:
         if request.signal is not None and not stopping:
             stopping = True
             waiting.clear()
-            engine.stop()
-        while waiting and engine.free():
+            executor.stop()
+        while waiting and executor.free():
             job = waiting.popleft()
             tries[job.name] += 1
             running[job.name] = job
-            engine.start(job.name, plan.folder.order(job, plan.options), plan.folder.log(job))
-        for name, fault in engine.ended():
+            executor.start(job.name, folder.job_data(job, options.run_options), folder.log(job))
+        for name, fault in executor.ended():
             del running[name]
-            if plan.folder.finished(by_name[name]):
+            if folder.finished(by_name[name]):
                 finished.append(name)
-                observe(standing(f"{name}: finished"))
+                tell(f"{name}: finished")
             elif stopping:
-                observe(standing(f"{name}: stopped"))
-            elif tries[name] <= plan.retries:
+                tell(f"{name}: stopped")
+            elif tries[name] <= options.retries:
                 waiting.append(by_name[name])
-                observe(standing(f"{name}: failed, tried again ({fault})"))
+                tell(f"{name}: failed, tried again ({fault})")
             else:
                 faults[name] = fault
-                observe(standing(f"{name}: failed, given up ({fault})"))
-        observe(standing(""))
-        time.sleep(SECONDS_BETWEEN_LOOKS)
-    return standing("")
+                tell(f"{name}: failed, given up ({fault})")
+        tell()
+        time.sleep(SECONDS_BETWEEN_POLLS)
+    return tell()
 
 
-def check_counts(jobs: int, retries: int) -> None:
-    """Refuse numbers that make no sense."""
-    refuse_below(1, "jobs", jobs)
-    refuse_below(0, "retries", retries)
+def refuse_faults(status: StudyStatus) -> None:
+    """Raise a sentence if runs were given up."""
+    if status.faults:
+        name, fault = next(iter(status.faults.items()))
+        raise ToppoError(
+            f"{len(status.faults)} of {len(status.jobs)} runs failed, the first of them {name} ({fault}): "
+            "the same command tries them again",
+            BAD_DATA,
+        )
+
+
+def _executor(options: StudyOptions) -> Executor:
+    if options.ray is None:
+        return LocalExecutor(options.jobs)
+    from toppo.studies.ray_executor import RayExecutor
+
+    return RayExecutor(options.ray, 1 + options.run_options.workers)
