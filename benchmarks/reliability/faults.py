@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.reliability.files import TRAIN
 from benchmarks.reliability.processes import Child, command, content, lines
-from tests import probes
-from tests.collect.test_pool import fill_weights, plan_for
+from tests.support import probes
+from tests.support.collecting import fill_weights, plan_for
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.faults import FaultPolicy
 from toppo.collect.pool import open_pool

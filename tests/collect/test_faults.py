@@ -7,47 +7,17 @@ import numpy as np
 import pytest
 
 from tests.support import probes
-from tests.collect.test_pool import alive, fill_weights, plan_for
+from tests.support.collecting import BATCHES, N_ENVS, PATIENT, STEPS, alive, collect, fill_weights, plan_for
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.faults import FaultPolicy, tolerance
 from toppo.collect.pool import open_pool
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc on this system")
-ENVS, STEPS, BATCHES = 2, 20, 2
-PATIENT = FaultPolicy(on_nan="truncate", env_timeout=2.0, env_restarts=1000)
 
 
-def left_behind():
-    """Child processes and open pipes."""
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    links = [os.path.realpath(p) for p in Path("/proc/self/fd").iterdir()]
-    return sorted(children), sum("pipe:" in link for link in links)
 
 
-def collect(workers, tolerance=PATIENT, batches=BATCHES, after=(0, ())):
-    """Bytes of the batches, all notices, the episodes that ended and those that are open; ``after``: a resumed run."""
-    before, source = left_behind(), probes.failing
-    plan = plan_for(source, ENVS, STEPS)
-    pool = open_pool(plan, source, workers, tolerance)
-    first, episodes = after
-    data, notices, ended = [], [], []
-    try:
-        fill_weights(pool.buffers)
-        if first:
-            assert pool.restore(episodes) == {}
-        else:
-            episodes = (no_episode(plan),) * ENVS
-        for batch in range(first, first + batches):
-            pool.start(batch, episodes)
-            notices += pool.finish()
-            data.append([x.tobytes() for x in pool.buffers[:6]])
-            episodes, finished = advance(episodes, pool.buffers, False)
-            ended += [(batch, f.t, f.env, f.rewards.tolist()) for f in finished]
-    finally:
-        pool.close()
-        assert left_behind() == before
-    return data, notices, ended, episodes
 
 
 @pytest.fixture
@@ -109,8 +79,8 @@ def test_an_episode_is_ended_before_its_bad_step(fault, cut):
 def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
     fault("reward:nan")
     further = collect(0, after=(BATCHES, cut[3]))
-    plan = plan_for(probes.failing, ENVS, STEPS)
-    pool, episodes = open_pool(plan, probes.failing, 2, PATIENT), (no_episode(plan),) * ENVS
+    plan = plan_for(probes.failing, N_ENVS, STEPS)
+    pool, episodes = open_pool(plan, probes.failing, 2, PATIENT), (no_episode(plan),) * N_ENVS
     try:
         fill_weights(pool.buffers)
         for batch in range(2 * BATCHES):
@@ -128,11 +98,11 @@ def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
 def test_a_replay_that_fails_gives_its_episode_up(fault, how, workers):
     """As with hidden randomness, which leads to states where the actions of then are wrong ones."""
     fault(how)
-    plan = plan_for(probes.failing, ENVS, STEPS)
+    plan = plan_for(probes.failing, N_ENVS, STEPS)
     pool = open_pool(plan, probes.failing, workers)
     episode = no_episode(plan)._replace(actions=np.zeros((4, 2), np.float32), rewards=np.zeros(4))
     try:
-        lost = [pool.restore((episode._replace(started=k),) * ENVS) for k in range(1, 7)]
+        lost = [pool.restore((episode._replace(started=k),) * N_ENVS) for k in range(1, 7)]
     finally:
         pool.close()
     assert [list(one) for one in lost] == [[0, 1]] * 6
@@ -192,8 +162,8 @@ def test_an_object_cannot_be_replaced(fault):
 def test_a_worker_that_is_killed_between_batches_is_replaced(fault):
     fault("nothing")
     expected = collect(0)
-    plan = plan_for(probes.failing, ENVS, STEPS)
-    pool, episodes = open_pool(plan, probes.failing, 1, PATIENT), (no_episode(plan),) * ENVS
+    plan = plan_for(probes.failing, N_ENVS, STEPS)
+    pool, episodes = open_pool(plan, probes.failing, 1, PATIENT), (no_episode(plan),) * N_ENVS
     try:
         fill_weights(pool.buffers)
         for batch in range(BATCHES):

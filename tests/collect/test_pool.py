@@ -3,42 +3,21 @@ import os
 import re
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support import probes
+from tests.support.collecting import alive, fill_weights, plan_for
 from toppo.collect.check_apart import check_env_in_subprocess
 from toppo.collect.episodes import advance, no_episode
-from toppo.collect.plan import Plan, batch_noise, buffers_in, buffers_size
+from toppo.collect.plan import batch_noise, buffers_in, buffers_size
 from toppo.collect.pool import open_pool
 from toppo.collect.worker import Worker
-from toppo.envs import describe, make
+from toppo.envs import make
 from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
 from toppo.rng import Stream, rng_for, seed_for
-
-
-def plan_for(source, n_envs=4, steps=40, reset_each_batch=False, seed=5):
-    env = make(source)
-    spaces = describe(env)
-    env.close()
-    # Wide enough that a product of several rows and of one would differ in the last bit.
-    sizes = (spaces.obs_size, 64, 64, spaces.action_size)
-    layers = tuple(shape for a, b in pairwise(sizes) for shape in ((a, b), (b,)))
-    shapes = ((0,) if spaces.discrete else (spaces.action_size,), *layers)
-    rows = (spaces.obs_size, spaces.row_size, spaces.row_dtype)
-    actions = (spaces.action_size, spaces.action_row, spaces.choices, spaces.masked)
-    return Plan(seed, steps, n_envs, *rows, *actions, reset_each_batch, shapes)
-
-
-def fill_weights(buffers):
-    rng = np.random.default_rng(0)
-    buffers.shift[:], buffers.factor[:] = 0.1, 0.8
-    for weight in buffers.weights:
-        weight[:] = rng.normal(size=weight.shape) * 0.3
-    return buffers
 
 
 def batches(pool, count, first=0):
@@ -203,11 +182,6 @@ def test_a_replay_that_ends_early_is_noticed():
     assert re.fullmatch(r"walk \(environment 0\): its replay ended at step \d+ of 30", sentence)
 
 
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc on this system")

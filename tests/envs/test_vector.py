@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from tests.collect.test_pool import fill_weights
-from tests.envs.test_check import OldStep
+from tests.support.collecting import fill_weights, plan_of
 from tests.support.probes import Walk, flip, walk
 from tests.support.worlds import BOX, Forbidden, masked
 from toppo.collect.episodes import advance, after_replay, no_episode
 from toppo.collect.faults import STRICT, FaultPolicy
-from toppo.collect.plan import Plan
 from toppo.collect.pool import open_pool
 from toppo.envs.world import look, open_vec_env
 from toppo.errors import EnvironmentFault, ToppoError
@@ -21,11 +19,6 @@ from toppo.errors import EnvironmentFault, ToppoError
 MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED]
 
 
-def plan_for(spaces, envs, steps=30):
-    shapes = ((0,) if spaces.discrete else (spaces.action_size,), (spaces.obs_size, spaces.action_size))
-    rows = (spaces.obs_size, spaces.row_size, spaces.row_dtype)
-    actions = (spaces.action_size, spaces.action_row, spaces.choices, spaces.masked)
-    return Plan(3, steps, envs, *rows, *actions, False, (*shapes, (spaces.action_size,)))
 
 
 def batches(pool, count, first=0, episodes=()):
@@ -44,7 +37,7 @@ def test_a_vector_environment_gives_the_same_bytes_as_its_parts(mode, source):
     vector = SyncVectorEnv([source] * 3, autoreset_mode=mode)
     spaces, notes = look(vector)
     assert (spaces, notes) == (look(source)[0], [])
-    plan = plan_for(spaces, 3)
+    plan = plan_of(spaces, 3)
     together, alone = open_pool(plan, vector, 2), open_pool(plan, source, 0)
     assert batches(together, 3) == batches(alone, 3)
     together.close()
@@ -54,7 +47,7 @@ def test_a_vector_environment_gives_the_same_bytes_as_its_parts(mode, source):
 @pytest.mark.parametrize("source", [walk, masked])
 def test_a_vector_environment_is_brought_back_to_where_it_was(source):
     make = lambda: SyncVectorEnv([source] * 3, autoreset_mode=AutoresetMode.DISABLED)  # noqa: E731
-    plan = plan_for(look(source)[0], 3, steps=7)
+    plan = plan_of(look(source)[0], 3, steps=7)
     pool = open_pool(plan, make(), 0, STRICT)
     fill_weights(pool.buffers)
     episodes = (no_episode(plan),) * 3
@@ -86,7 +79,7 @@ def test_a_vector_environment_is_brought_back_to_where_it_was(source):
     ],
 )
 def test_a_replay_that_fails_gives_its_episodes_up_and_new_ones_begin(how, sentence):
-    plan = plan_for(look(walk)[0], 2, steps=2)
+    plan = plan_of(look(walk)[0], 2, steps=2)
     pool = open_pool(plan, moody(how), 0, STRICT)
     fill_weights(pool.buffers)
     episode = no_episode(plan)._replace(started=4, actions=np.zeros((5, 2), np.float32), rewards=np.zeros(5))
@@ -100,7 +93,7 @@ def test_a_replay_that_fails_gives_its_episodes_up_and_new_ones_begin(how, sente
 
 
 def test_a_vector_environment_whose_replay_ends_early_is_lost_alone():
-    plan = plan_for(look(walk)[0], 2, steps=2)
+    plan = plan_of(look(walk)[0], 2, steps=2)
     never = no_episode(plan)._replace(started=1, actions=np.zeros((30, 2), np.float32), rewards=np.zeros(30))
     lost = open_pool(plan, moody("good"), 0, STRICT).restore((no_episode(plan), never))
     assert list(lost) == [1]
@@ -238,6 +231,11 @@ def test_a_mask_that_is_missing_is_said_of_the_one_that_gave_none(others):
         look(SyncVectorEnv([lambda: Lapsing(masked()), *others]))
 
 
+class OldStep(Walk):
+    def step(self, action):
+        return (*super().step(action)[:3], {})
+
+
 @pytest.mark.parametrize("vector", [SyncVectorEnv, AsyncVectorEnv])
 def test_what_is_wrong_with_one_of_them_is_said_as_if_it_were_alone(vector):
     envs = vector([OldStep] * 2)
@@ -323,4 +321,4 @@ def test_a_vector_environment_that_does_not_repeat_itself_is_noted():
 )
 def test_what_a_vector_environment_cannot_bear_is_refused_before_the_first_step(tolerance, sentence):
     with pytest.raises(ToppoError, match=sentence):
-        open_pool(plan_for(look(walk)[0], 2), moody("good"), 0, tolerance)
+        open_pool(plan_of(look(walk)[0], 2), moody("good"), 0, tolerance)

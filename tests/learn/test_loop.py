@@ -3,8 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.support import probes
-from tests.support import reference
+from tests.support import probes, reference
 from tests.support.training import forward, normalised, on_host, record, setup_for
 from toppo.errors import LearnerFault
 from toppo.learn.programs import compile_programs

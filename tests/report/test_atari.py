@@ -1,6 +1,6 @@
 """Atari scores in the report, against sums done by hand."""
 
-from tests.report.test_report import curve, group
+from tests.support.curves import curve, group
 from toppo.report.atari import across, games
 from toppo.report.load import load
 from toppo.report.page import About, write_report

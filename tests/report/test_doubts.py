@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.report.test_report import curve, group, run_directory
+from tests.support.curves import curve, group, run_directory
 from toppo.errors import ToppoError
 from toppo.report.compare import groups_of, pairs_of
 from toppo.report.figures import colours_of, draw_curves, figure

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.test_report import curve, run_directory
+from tests.support.curves import curve, run_directory, study_curves
 from toppo.errors import NO_INPUT, ToppoError
 from toppo.report.figures import REHEARSAL
 from toppo.report.load import load
@@ -93,16 +93,6 @@ def check(page: str) -> None:
     assert "default-src 'none'" in page
 
 
-def study(folder: Path, arms=("toppo", "ppo"), envs=("E", "F"), seeds=2) -> Path:
-    folder.mkdir(exist_ok=True)
-    for arm in arms:
-        for env in envs:
-            for seed in range(seeds):
-                data = curve(algo=arm, env=env, seed=seed, returns=[float(i + seed) for i in range(20)])
-                more = {"test_returns": [1.0, 2.0], "evaluations": [[50, 1.0], [100, 2.0]], "memory/size": [2.0] * 20}
-                (folder / f"{arm}-{env}-{seed}.json").write_text(json.dumps(data | more))
-    (folder / "random.json").write_text(json.dumps({"returns": dict.fromkeys(envs, 0.0)}))
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +115,7 @@ def hostile(tmp_path_factory):
 
 
 def test_the_same_runs_give_the_same_page(tmp_path):
-    loaded, about = load(study(tmp_path)), About("x", "y")
+    loaded, about = load(study_curves(tmp_path)), About("x", "y")
     assert render(loaded, parts_of(loaded, "std"), about) == render(loaded, parts_of(loaded, "std"), about)
 
 
@@ -143,7 +133,7 @@ def test_every_payload_is_only_text(hostile):
 def test_a_page_has_all_its_parts(tmp_path):
     out = tmp_path / "page.html"
     write_report(
-        load(study(tmp_path / "s", seeds=5)), out, About("A study", "toppo report s", rehearsal="a tenth of it")
+        load(study_curves(tmp_path / "s", seeds=5)), out, About("A study", "toppo report s", rehearsal="a tenth of it")
     )
     page = out.read_text()
     check(page)
@@ -227,7 +217,7 @@ BAD_FILES = {
 
 
 def test_files_that_are_no_curves_are_named_and_links_are_not_followed(tmp_path):
-    folder = study(tmp_path / "s")
+    folder = study_curves(tmp_path / "s")
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps(curve(env="Secret-v0")))
     for name, text in BAD_FILES.items():

@@ -4,47 +4,20 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from tests.support.curves import curve, group, run_directory
 from toppo.errors import BAD_DATA, IO_ERROR, NO_INPUT, ToppoError
-from toppo.report.compare import Group, filled, groups_of, pairs_of, scores_of, verdict
+from toppo.report.compare import filled, groups_of, pairs_of, scores_of, verdict
 from toppo.report.figures import colours_of, curves_figure, draw_curves, figure, learning_curves
-from toppo.report.load import arm_of, load, run_from_curve, run_from_directory
-from toppo.rundir.jsonl import JsonLines
+from toppo.report.load import arm_of, load, run_from_directory
 from toppo.rundir.layout import write_json
 
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 
 
-def run_directory(root, algo="toppo", env="Pendulum-v1", seed=0, episodes=40, shift=0.0):
-    """A run directory as training leaves it, without the training."""
-    root.mkdir(parents=True)
-    write_json(root / "spec.json", {"schema": 1, "algo": algo, "env": env, "seed": seed, "steps": 1000})
-    write_json(root / "versions.json", {"schema": 1, "jax": "1"})
-    logs = {name: JsonLines(root / f"{name}.jsonl") for name in ("episodes", "metrics", "timing")}
-    for i in range(1, episodes + 1):
-        logs["episodes"].append({"step": i * 25, "env": 0, "return": float(i + seed + shift), "length": 25})
-        logs["metrics"].append({"time/total_timesteps": i * 25, "memory/size": min(i, 5)})
-        logs["timing"].append({"time/total_timesteps": i * 25, "time/fps": 9.0, "time/update": 0.2, "time/label": 0.05})
-    for log in logs.values():
-        log.close()
-    return root
 
 
-def curve(name="toppo-E-0", algo="toppo", env="E", seed=0, returns=(1.0, 2.0), **more):
-    spec = {
-        "algo": algo,
-        "env": env,
-        "seed": seed,
-        "steps": 100,
-        "common": {"learning_rate": 0.1},
-        "config": {"n_steps": 8},
-    }
-    grid = [100 * (i + 1) // len(returns) for i in range(len(returns))]
-    return {"spec": spec, "versions": {"jax": "1"}, "grid": grid, "return": list(returns), **more}
 
 
-def group(returns, arm="toppo", env="E"):
-    runs = [run_from_curve(curve(env=env, seed=s, returns=r), f"{arm}-{env}-{s}") for s, r in enumerate(returns)]
-    return Group(arm, env, runs)
 
 
 def test_a_run_is_what_it_logged(tmp_path):

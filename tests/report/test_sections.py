@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.report.test_report import curve, group
+from tests.support.curves import curve, group
 from toppo.report.compare import aggregates_of, scores_of
 from toppo.report.figures import aggregates_figure, finals_figure, profile_figure
 from toppo.report.load import Loaded, run_from_curve

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.report.test_page import study
+from tests.support.curves import study_curves
 from toppo.cli import main
 from toppo.report.figures import write_output
 from toppo.rundir.layout import write_text
@@ -25,7 +25,7 @@ def victim(tmp_path):
 
 
 def test_a_page_is_not_written_through_a_link_or_into_a_pipe(tmp_path, victim, capsys):
-    folder = study(tmp_path / "s")
+    folder = study_curves(tmp_path / "s")
     page = folder / "report.html"
     page.symlink_to(victim)
     assert "report.html is not a regular file: remove it" in report(folder, capsys)
@@ -37,7 +37,7 @@ def test_a_page_is_not_written_through_a_link_or_into_a_pipe(tmp_path, victim, c
 
 
 def test_figures_are_not_written_into_a_linked_folder_or_through_a_linked_file(tmp_path, victim, capsys):
-    folder, elsewhere = study(tmp_path / "s"), tmp_path / "elsewhere"
+    folder, elsewhere = study_curves(tmp_path / "s"), tmp_path / "elsewhere"
     elsewhere.mkdir()
     (folder / "report-figures").symlink_to(elsewhere)
     assert "report-figures is a link: remove it" in report(folder, capsys)

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.report.test_report import curve, run_directory
-from tests.studies.test_figures import finished_curves
+from tests.support.curves import curve, finished_curves, run_directory
 from toppo.cli import main
 from toppo.errors import BAD_DATA, ToppoError
 from toppo.report.load import Loaded

@@ -1,4 +1,3 @@
-import hashlib
 import json
 import os
 import shutil
@@ -8,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from safetensors.numpy import save
 
+from tests.support.checkpoints import craft
 from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
 from toppo.rundir.checkpoint import (
     ARRAYS,
@@ -152,21 +151,6 @@ def test_a_failed_write_leaves_the_old_checkpoint_alone(tmp_path):
     assert os.listdir(tmp_path) == ["c"]
 
 
-def craft(path, change=lambda manifest: None, payload=None, close=True):
-    """A checkpoint as a stranger might make it, with a right digest."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    payload = save({"a": np.zeros(2)}) if payload is None else payload
-    manifest = {
-        "schema": 1,
-        "facts": {},
-        "arrays": {"bytes": len(payload), "sha256": hashlib.sha256(payload).hexdigest()},
-    }
-    change(manifest)
-    if close:
-        manifest["digest"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-    (path / MANIFEST).write_text(json.dumps(manifest))
-    (path / ARRAYS).write_bytes(payload)
 
 
 def test_crafting_works_at_all(tmp_path):

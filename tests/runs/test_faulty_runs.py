@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from tests.support import probes
-from tests.collect.test_faults import PATIENT, left_behind
-from tests.runs.test_resume import content
+from tests.support.collecting import PATIENT, left_behind
+from tests.support.checkpoints import content
 from tests.support.worlds import dictionary, masked
 from toppo.runs import run as runs
 from toppo.collect.faults import FaultPolicy

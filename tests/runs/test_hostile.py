@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.reliability.files import CODES, TRAIN, hostile
-from tests.rundir.test_checkpoint import craft
+from tests.support.checkpoints import craft
 from toppo.cli import main
 from toppo.errors import ToppoError
 from toppo.rundir.checkpoint import CheckpointError, read_checkpoint

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.support.small import go, small_setup
-from tests.collect.test_faults import PATIENT, collect
+from tests.support.collecting import PATIENT, collect
 from toppo.collect.faults import FaultPolicy
 from toppo.errors import LearnerFault, NotFinite
 from toppo.learn.setup import initial_state

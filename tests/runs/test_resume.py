@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support import commands, probes
+from tests.support.checkpoints import content
 from toppo.runs import run as runs
 from toppo.cli import main
 from toppo.errors import ToppoError
@@ -64,15 +65,6 @@ def options(arguments):
     return ["--no-tensorboard", *arguments[at : at + 2], *workers]
 
 
-def content(root: Path):
-    """All that must be the same, however the run came about."""
-    checkpoint, damaged = newest_checkpoint(root / "checkpoint")
-    assert damaged == []
-    arrays = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in checkpoint.arrays.items()}
-    files = {name: (root / name).read_bytes() for name in ("spec.json", "metrics.jsonl", "episodes.jsonl")}
-    facts = {name: checkpoint.facts[name] for name in ("spec", "spaces", "state", "exact")}
-    offsets = {name: checkpoint.facts["offsets"][name] for name in ("metrics", "episodes")}
-    return files, arrays, facts, offsets, json.loads((root / "status.json").read_text())
 
 
 def assert_same(root: Path, expected) -> None:

@@ -1,13 +1,12 @@
 """The paper's figures from a study whose runs are there already."""
 
-import json
 
 import pytest
 
+from tests.support.curves import finished_curves
 from toppo.cli import main
 from toppo.reproduce.figures import FIGURES
 from toppo.reproduce.study_figures import STUDY_FIGURES, smaller
-from toppo.runs.spec import to_json
 from toppo.studies.paper import PAPER, paper_study
 from toppo.studies.study import jobs_of
 
@@ -23,20 +22,6 @@ PAPER_FIGURES = {
 }
 
 
-def finished_curves(folder, study):
-    """The curves that the runs of a study would have left."""
-    folder.mkdir(parents=True)
-    for i, job in enumerate(jobs_of(study)):
-        rows = {"return": [float(i), float(i + 1)], "memory/size": [1.0, 3.0]}
-        data = {
-            "spec": to_json(job.spec),
-            "versions": {},
-            "grid": [job.spec.total_timesteps // 2, job.spec.total_timesteps],
-            **rows,
-        }
-        (folder / f"{job.name}.json").write_text(json.dumps(data))
-    envs = {job.spec.env for job in jobs_of(study)}
-    (folder / "random.json").write_text(json.dumps({"returns": dict.fromkeys(envs, -1.0)}))
 
 
 def test_every_figure_of_the_paper_is_listed(capsys):
