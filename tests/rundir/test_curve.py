@@ -23,7 +23,7 @@ def test_bin_means_are_naive_means():
 def test_the_compact_curve_of_a_run():
     episodes = [{"step": s, "return": float(s)} for s in (5, 10, 11, 20, 24)]
     metrics = [{"time/total_timesteps": s, "memory/size": s // 8, "train/tv": 0.5} for s in (8, 16, 24)]
-    spec = {"steps": 20, "algo": "toppo"}
+    spec = {"total_timesteps": 20, "algo": "toppo"}
     curve = compact(spec, {"jax": "1"}, episodes, metrics, points=2)
     assert curve["grid"] == [10, 20]
     assert curve["return"] == [

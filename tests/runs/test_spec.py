@@ -48,12 +48,9 @@ def test_every_spec_survives_its_json(algo, steps, seed, gamma, lr, hidden, flag
 
 
 def test_the_json_holds_every_setting():
-    later = {"sign_reward": True, "shared_trunk": True, "vf_coef": 0.3, "clip_range_vf": 0.1}
-    data = to_json(example(**later))
-    assert set(data) == {"schema", "env", "algo", "steps", "seed", "common", "config"}
+    data = to_json(example())
+    assert set(data) == {"schema", "env", "algo", "total_timesteps", "seed", "common", "config"}
     assert set(data["common"]) == {f.name for f in dataclasses.fields(Common)}
-    assert from_json(data) == example(**later)
-    assert set(data["common"]) - set(to_json(example())["common"]) == set(later)  # hashes of earlier specs hold
     assert set(data["config"]) == {f.name for f in dataclasses.fields(ToPPOConfig)}
 
 
@@ -70,21 +67,21 @@ def test_a_changed_setting_changes_the_hash():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda d: d.update(schema=2), "the spec has schema 2, but this version of toppo reads 1"),
-        (lambda d: d.update(colour="red"), "spec has no setting colour"),
-        (lambda d: d["common"].update(gama=0.9), "Common has no setting gama"),
-        (lambda d: d["config"].update(beta=1), "ToPPOConfig has no setting beta"),
+        (lambda d: d.update(schema=1), "the spec has schema 1, but this version of toppo reads 2"),
+        (lambda d: d.update(colour="red"), "spec has no setting `colour`: choose from algo, common, config, "),
+        (lambda d: d["common"].update(gama=0.9), "Common has no setting `gama`: did you mean `gamma`?"),
+        (lambda d: d["config"].update(alph=1), "ToPPOConfig has no setting `alph`: did you mean `alpha`?"),
         (lambda d: d["common"].update(gamma="0.9"), "gamma is '0.9', but must be a float"),
         (lambda d: d["common"].update(gamma=1.5), "gamma is 1.5, but must be in [0, 1)"),
-        (lambda d: d["common"].update(n_epochs=2.5), "epochs is 2.5, but must be a int"),
-        (lambda d: d["common"].update(n_epochs=True), "epochs is True, but must be a int"),
+        (lambda d: d["common"].update(n_epochs=2.5), "n_epochs is 2.5, but must be a int"),
+        (lambda d: d["common"].update(n_epochs=True), "n_epochs is True, but must be a int"),
         (lambda d: d["common"].update(hidden=[8, "x"]), "hidden is 'x', but must be a int"),
         (lambda d: d["common"].update(hidden=8), "hidden is 8, but must be a tuple"),
         (lambda d: d["common"].update(anneal_lr=1), "anneal_lr is 1, but must be a bool"),
-        (lambda d: d.update(steps="many"), "steps is 'many', but must be a int"),
+        (lambda d: d.update(total_timesteps="many"), "total_timesteps is 'many', but must be a int"),
         (lambda d: d.update(env=3), "env is 3, but must be a str"),
         (lambda d: d.update(algo="sac"), "'sac' is not an algorithm: choose one of toppo, ppo"),
-        (lambda d: d.pop("seed"), "'seed'"),
+        (lambda d: d.pop("seed"), "it lacks 'seed'"),
         (lambda d: d.update(common=[]), "the spec cannot be used"),
         (lambda d: d.update(config=None), "the spec cannot be used"),
         (lambda d: d["common"].update(learning_rate=10**400), "the spec cannot be used"),
@@ -100,7 +97,7 @@ def test_a_wrong_file_is_refused_in_one_sentence(change, sentence):
     assert refusal.value.code == (USAGE if "not an algorithm" in sentence else BAD_DATA)
 
 
-@given(JSON, st.sampled_from(["env", "algo", "steps", "seed", "common", "config", "schema", "x"]))
+@given(JSON, st.sampled_from(["env", "algo", "total_timesteps", "seed", "common", "config", "schema", "x"]))
 def test_no_file_leads_to_another_error(value, key):
     data = to_json(example())
     data[key] = value
@@ -128,39 +125,42 @@ def test_no_value_of_a_setting_leads_to_another_error(data, value):
 
 def test_a_missing_setting_takes_its_default():
     data = to_json(example())
-    del data["common"]["entropy_coef"]
+    del data["common"]["ent_coef"]
     assert from_json(data) == example()
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"steps": 0}, "steps is 0, but must be at least 1"),
+        ({"total_timesteps": 0}, "total_timesteps is 0, but must be at least 1"),
         ({"seed": -1}, "seed is -1, but must be in [0, 2^31)"),
         ({"seed": 2**31}, "but must be in [0, 2^31)"),
-        ({"n_steps": 1000, "n_envs": 3}, "n is 1000, but must be a multiple of envs = 3"),
-        ({"n_steps": 16, "n_envs": 1}, "n is 16, but must be at least minibatches = 32"),
+        ({"n_steps": 1000, "n_envs": 3}, "n_steps is 1000, but must be a multiple of n_envs = 3"),
+        ({"n_steps": 16, "n_envs": 1}, "n_steps is 16, but must be at least n_minibatches = 32"),
         ({"gamma": 1.0}, "gamma is 1.0, but must be in [0, 1)"),
-        ({"gae_lambda": 1.1}, "lam is 1.1, but must be in [0, 1]"),
-        ({"n_epochs": 0}, "epochs is 0, but must be at least 1"),
-        ({"learning_rate": 0.0}, "lr is 0.0, but must be above 0"),
-        ({"learning_rate": float("nan")}, "lr is nan"),
+        ({"gae_lambda": 1.1}, "gae_lambda is 1.1, but must be in [0, 1]"),
+        ({"n_epochs": 0}, "n_epochs is 0, but must be at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0, but must be above 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan"),
         ({"max_grad_norm": -1.0}, "max_grad_norm is -1.0, but must be 0 or more"),
         ({"hidden": (8, 0)}, "hidden is (8, 0), but every width must be at least 1"),
-        ({"clip_range": 0.0}, "clip_eps is 0.0, but must be above 0"),
+        ({"clip_range": 0.0}, "clip_range is 0.0, but must be above 0"),
         ({"n_policies": 0}, "n_policies is 0, but must be at least 1"),
         ({"alpha": -0.1}, "alpha is -0.1, but must be 0 or more"),
-        ({"nonsense": 1}, "ToPPOConfig has no setting nonsense"),
+        ({"nonsense": 1}, "ToPPO has no setting `nonsense`: choose from adam_eps, adapt_eps, "),
+        ({"learning_rat": 1}, "ToPPO has no setting `learning_rat`: did you mean `learning_rate`?"),
     ],
 )
 def test_wrong_settings_name_the_value_and_the_rule(settings, sentence):
-    settings = {"steps": 100, "seed": 0, **settings}
+    settings = {"total_timesteps": 100, "seed": 0, **settings}
     with pytest.raises(ValueError) as refusal:
         spec_for("Pendulum-v1", "toppo", **settings)
     assert sentence in str(refusal.value)
 
 
-@pytest.mark.parametrize("name", ["lr", "adam_eps", "log_std", "entropy_coef", "max_grad_norm", "clip_eps", "alpha"])
+@pytest.mark.parametrize(
+    "name", ["learning_rate", "adam_eps", "log_std_init", "ent_coef", "max_grad_norm", "clip_range", "alpha"]
+)
 def test_settings_that_no_json_can_hold_are_refused(name):
     with pytest.raises(ValueError, match=name):
         example(**{name: float("inf")})
@@ -189,7 +189,7 @@ def test_the_papers_table():
     assert (config.select, config.early_stop, config.critic_on_old) == (True, True, True)
     assert (config.adapt_eps, config.recompute_adv, config.adapt_lr) == (False, False, False)
     _, ppo = defaults("ppo", "HalfCheetah-v5")
-    assert (ppo.n, ppo.clip_eps, ppo.early_stop, ppo.adapt_lr) == (2048, 0.2, False, False)
+    assert (ppo.n_steps, ppo.clip_range, ppo.early_stop, ppo.adapt_lr) == (2048, 0.2, False, False)
     assert len(PAPER_TASKS) == 7
 
 

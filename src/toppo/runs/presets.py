@@ -1,10 +1,11 @@
 """The papers' tables as data: which settings an algorithm starts from, by kind of environment."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from toppo.algos.settings import Common
 from toppo.envs.source import kind_of
-from toppo.runs.spec import Spec, algorithm, settings_from
+from toppo.runs.spec import Spec, algorithm, refuse_unknown, settings_from
 
 PAPER_TASKS = (
     "HalfCheetah-v5",
@@ -27,7 +28,7 @@ PAPER_GAMES = tuple(
 
 # Appendix A.3 of the paper, table "Hyperparameters for ToPPO on Mujoco tasks", and the code it builds on: gamma,
 # lambda, epochs, minibatches, Adam and the networks are the defaults of ``Common``; batches start with a reset.
-KINDS: dict[str, dict[str, Any]] = {
+KINDS: dict[str, Mapping[str, object]] = {
     "mujoco": {"reset_each_batch": True},
     # The paper gives the clip range for Atari and refers to common settings for the rest: those of PPO's own paper.
     "atari": {
@@ -49,8 +50,8 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "other": {},
 }
-# What an algorithm needs besides on a kind of environment, shared and own settings alike.
-OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
+# What an algorithm needs in addition on a kind of environment, shared and own settings alike.
+OVERRIDES: dict[tuple[str, str], Mapping[str, object]] = {
     ("atari", "ppo"): {"n_steps": 1024, "clip_range": 0.1},
     ("atari", "toppo"): {"early_stop": False},
     ("atari", "trpo"): {"shared_trunk": False},
@@ -60,17 +61,20 @@ OVERRIDES: dict[tuple[str, str], dict[str, Any]] = {
 
 def defaults(algo: str, env: str) -> tuple[Common, Any]:
     """Shared and own settings of an algorithm on an environment."""
-    chosen, kind = algorithm(algo), kind_of(env)
+    chosen = algorithm(algo)
+    kind = kind_of(env)
     common = settings_from(Common, {**KINDS[kind], **chosen.common})
-    return _changed(common, chosen.config(), OVERRIDES.get((kind, algo), {}))
+    return _changed(chosen.title, common, chosen.config(), OVERRIDES.get((kind, algo), {}))
 
 
-def spec_for(env: str, algo: str, steps: int, seed: int, **settings: Any) -> Spec:
+def spec_for(env: str, algo: str, total_timesteps: int, seed: int, **settings: object) -> Spec:
     """A spec from the defaults, with single settings changed by name, shared and own alike."""
-    return Spec(env, algo, steps, seed, *_changed(*defaults(algo, env), settings))
+    common, config = _changed(algorithm(algo).title, *defaults(algo, env), settings)
+    return Spec(env=env, algo=algo, total_timesteps=total_timesteps, seed=seed, common=common, config=config)
 
 
-def _changed(common: Common, config: Any, settings: dict[str, Any]) -> tuple[Common, Any]:
-    shared = {k: v for k, v in settings.items() if hasattr(common, k)}
-    own = {k: v for k, v in settings.items() if k not in shared}
+def _changed(owner: str, common: Common, config: Any, settings: Mapping[str, object]) -> tuple[Common, Any]:
+    refuse_unknown(owner, settings, {**vars(common), **vars(config)})
+    shared = {name: value for name, value in settings.items() if hasattr(common, name)}
+    own = {name: value for name, value in settings.items() if name not in shared}
     return settings_from(Common, vars(common) | shared), settings_from(type(config), vars(config) | own)

@@ -1,49 +1,56 @@
-"""All that defines a run, and its JSON."""
+"""The spec: all that defines a run, and its JSON."""
 
 import dataclasses
 import hashlib
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import pairwise
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toppo.algos import REGISTRY
 from toppo.algos.contract import Algorithm
 from toppo.algos.settings import Common, require
 from toppo.errors import BAD_DATA, ToppoError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 SCHEMA = 2
+T = TypeVar("T")
+Settings = TypeVar("Settings", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A run: the same spec and versions give the same bytes."""
+    """Defines a run: the same spec and versions give the same bytes."""
 
     env: str
     algo: str
     total_timesteps: int
     seed: int
     common: Common
-    config: Any
+    config: Any  # the algorithm's own settings
 
     def __post_init__(self) -> None:
         """Check what no single setting can know."""
         algorithm(self.algo)
+        n = self.config.n_steps
+        common = self.common
         require(self.total_timesteps >= 1, f"total_timesteps is {self.total_timesteps}, but must be at least 1")
         require(0 <= self.seed < 2**31, f"seed is {self.seed}, but must be in [0, 2^31)")
-        require(self.env.isprintable() and len(self.env) <= 200, f"env is {self.env[:200]!r}, which is no name")
-        n, common = self.config.n_steps, self.common
+        require(self.env.isprintable() and len(self.env) <= 200, f"env is {self.env[:200]!r}, which is not a name")
         for name, value in {**vars(common), **vars(self.config)}.items():
             require(not isinstance(value, float) or isfinite(value), f"{name} is {value}, but must be finite")
-        # Beyond these a machine would fail in the middle of things; a stranger's file may ask for anything.
+        # An untrusted file may ask for anything; larger runs than these would fail in the middle of training.
         require(n <= 10**8, f"n_steps is {n}, but must be at most 10^8")
         weights = sum(a * b for a, b in pairwise(common.hidden))
         require(max(weights, *common.hidden, 0) <= 10**9, f"hidden is {common.hidden}, which is more than 10^9 weights")
         require(n % common.n_envs == 0, f"n_steps is {n}, but must be a multiple of n_envs = {common.n_envs}")
-        require(
-            n >= common.n_minibatches, f"n_steps is {n}, but must be at least n_minibatches = {common.n_minibatches}"
-        )
+        minibatches = common.n_minibatches
+        require(n >= minibatches, f"n_steps is {n}, but must be at least n_minibatches = {minibatches}")
 
 
 def algorithm(name: str) -> Algorithm:
@@ -53,20 +60,19 @@ def algorithm(name: str) -> Algorithm:
     return REGISTRY[name]
 
 
-def to_json(spec: Spec) -> dict[str, Any]:
+def to_json(spec: Spec) -> dict[str, object]:
     """The spec as JSON data, with every setting."""
-    data: dict[str, Any] = {"schema": SCHEMA, **json.loads(json.dumps(dataclasses.asdict(spec)))}
-    return data
+    data: dict[str, object] = json.loads(json.dumps(dataclasses.asdict(spec)))
+    return {"schema": SCHEMA, **data}
 
 
-def from_json(data: Any) -> Spec:
-    """The spec that ``to_json`` wrote; a setting it does not know takes its default, an unknown key is an error."""
+def from_json(data: object) -> Spec:
+    """The spec that ``to_json`` wrote; a missing setting takes its default, an unknown key is an error."""
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else type(data).__name__
         raise ToppoError(f"the spec has schema {found}, but this version of toppo reads {SCHEMA}", BAD_DATA)
     try:
-        known = {f.name for f in dataclasses.fields(Spec)}
-        _refuse_unknown("spec", set(data) - known - {"schema"})
+        refuse_unknown("spec", data, {"schema", *(field.name for field in dataclasses.fields(Spec))})
         chosen = algorithm(data["algo"])
         return Spec(
             env=_typed(data, "env", str),
@@ -76,16 +82,18 @@ def from_json(data: Any) -> Spec:
             common=settings_from(Common, data["common"]),
             config=settings_from(chosen.config, data["config"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except KeyError as error:
+        raise ToppoError(f"the spec cannot be used: it lacks {error}", BAD_DATA) from error
+    except (TypeError, ValueError) as error:
         raise ToppoError(f"the spec cannot be used: {error}", BAD_DATA) from error
 
 
-def settings_from(kind: type, values: dict[str, Any]) -> Any:
+def settings_from(kind: type[Settings], values: object) -> Settings:
     """A settings object from JSON values, each checked against the type of its default."""
     if not isinstance(values, dict):
         raise ValueError(f"{kind.__name__} is {values!r}, but must be an object with settings")
-    defaults = {f.name: f.default for f in dataclasses.fields(kind)}
-    _refuse_unknown(kind.__name__, set(values) - set(defaults))
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    refuse_unknown(kind.__name__, values, defaults)
     return kind(**{name: _like(name, value, defaults[name]) for name, value in values.items()})
 
 
@@ -94,18 +102,24 @@ def spec_hash(spec: Spec) -> str:
     return hashlib.sha256(json.dumps(to_json(spec), sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _refuse_unknown(where: str, names: set[str]) -> None:
-    if names:
-        raise ValueError(f"{where} has no setting {', '.join(sorted(names))}")
+def refuse_unknown(owner: str, names: Collection[str], known: Collection[str]) -> None:
+    """Refuse the first name that is not known, and suggest the one that is spelt most like it."""
+    for name in names:
+        if name not in known:
+            near = get_close_matches(str(name), known, n=1)
+            advice = f"did you mean `{near[0]}`?" if near else f"choose from {', '.join(sorted(known))}"
+            raise ValueError(f"{owner} has no setting `{name}`: {advice}")
 
 
-def _typed(data: dict[str, Any], name: str, kind: type) -> Any:
-    if type(data[name]) is not kind:
-        raise ValueError(f"{name} is {data[name]!r}, but must be a {kind.__name__}")
-    return data[name]
+def _typed(data: Mapping[str, object], name: str, kind: type[T]) -> T:
+    value = data[name]
+    if type(value) is not kind:
+        raise ValueError(f"{name} is {value!r}, but must be a {kind.__name__}")
+    return value
 
 
-def _like(name: str, value: Any, default: Any) -> Any:
+def _like(name: str, value: object, default: object) -> object:
+    """The value, if it has the type of the default or can be converted to it without loss."""
     if isinstance(default, tuple) and isinstance(value, list | tuple):
         return tuple(_like(name, v, default[0]) for v in value)
     if type(default) is float and type(value) is int and abs(value) < 2**53:
