@@ -19,6 +19,7 @@ import mujoco
 import numpy as np
 
 from benchmarks.page import write_page
+from toppo.collect.actor import mlp_actor_factory
 from toppo.collect.plan import buffers_in, buffers_size
 from toppo.collect.worker import Worker
 from toppo.learn.nets import acting_weights
@@ -43,14 +44,14 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
     """Seconds per batch: simulation, Python around it, acting, storing."""
     p = plan(setup)
     buffers = buffers_in(p, bytearray(buffers_size(p)))
-    buffers.shift[:], buffers.factor[:] = shift_and_factor(state.obs_moments)
+    buffers.mean[:], buffers.inv_std[:] = shift_and_factor(state.obs_moments)
     for target, weight in zip(buffers.weights, acting_weights(state.learner.params.policy), strict=True):
         target[:] = weight
     worker = Worker(p, [0], env_id, buffers)
     env = worker.envs[0]
     model, data, frames = env.env.model, env.env.data, env.env.frame_skip
-    actor = worker.acting(buffers.shift, buffers.factor, buffers.weights, 1)
-    noise = np.zeros((1, p.action_size), np.float32)
+    actor = mlp_actor_factory(p.spaces)(buffers.mean, buffers.inv_std, buffers.weights, 1)
+    noise = np.zeros((1, p.spaces.action_size), np.float32)
 
     def again(step: Callable[[np.ndarray], object]) -> Callable[[], None]:
         """Take the batch's actions from its first state on; a fall changes what follows, and costs no less."""

@@ -78,8 +78,8 @@ def stored_bytes(env_id: str) -> tuple[int, int]:
     import jax
 
     from toppo.algos.contract import Scale
-    from toppo.collect.plan import buffer_layout
-    from toppo.learn.programs import RawBatch, compile_programs
+    from toppo.collect.plan import RawBatch, buffer_layout
+    from toppo.learn.programs import compile_programs
     from toppo.learn.setup import initial_learner, network, plan
     from toppo.runs.presets import spec_for
     from toppo.runs.run import setup_for
@@ -87,7 +87,8 @@ def stored_bytes(env_id: str) -> tuple[int, int]:
     spec = spec_for(env_id, "toppo", 1, 0)
     setup = setup_for(spec, env_id)
     programs = compile_programs(setup.algorithm, spec.config, spec.common, network(spec.common, setup.spaces))
-    raw = RawBatch(*(jax.ShapeDtypeStruct(*array) for array in buffer_layout(plan(setup))[:6]))
+    layout = buffer_layout(plan(setup))
+    raw = RawBatch(**{name: jax.ShapeDtypeStruct(*layout[name]) for name in RawBatch._fields})
     raw = raw._replace(reward=jax.ShapeDtypeStruct(raw.reward.shape, "float32"))
     numbers = jax.ShapeDtypeStruct((setup.spaces.obs_size,), "float32")
     scale = Scale(numbers, numbers, jax.ShapeDtypeStruct((), "float32"))

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.reliability.files import TRAIN
 from benchmarks.reliability.processes import Child, command, content, lines
 from tests.support import probes
-from tests.support.collecting import fill_weights, plan_for
+from tests.support.collecting import batch_bytes, fill_weights, plan_for
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.faults import FaultPolicy
 from toppo.collect.pool import open_pool
@@ -128,7 +128,7 @@ def collect(workers: int, tolerance: FaultPolicy) -> tuple[list[bytes], list[Any
         for batch in range(2):
             pool.start(batch, episodes)
             notices += pool.finish()
-            data += [x.tobytes() for x in pool.buffers[:6]]
+            data += batch_bytes(pool.buffers).values()
             episodes, _ = advance(episodes, pool.buffers, False)
     finally:
         pool.close()

@@ -20,11 +20,11 @@ def test_the_gaussian_actor_is_the_networks_twin(hidden):
     net = gaussian_net(11, 3, hidden, -0.5)
     params = net.init(3).policy
     params = params._replace(mean=tuple(layer._replace(b=layer.b + 0.3) for layer in params.mean))
-    shift, factor = rng.normal(size=11).astype(np.float32), rng.lognormal(size=11).astype(np.float32)
+    mean, inv_std = rng.normal(size=11).astype(np.float32), rng.lognormal(size=11).astype(np.float32)
     obs, noise = observations(rng, 11), rng.normal(size=(200, 3)).astype(np.float32)
-    actor = mlp_actor(shift, factor, acting_weights(params))
+    actor = mlp_actor(mean, inv_std, acting_weights(params))
     acted = np.stack([actor(o, z)[0] for o, z in zip(obs, noise, strict=True)])
-    dist = net.policy(params, normalise(jnp.asarray(obs, jnp.float32), shift, factor))
+    dist = net.policy(params, normalise(jnp.asarray(obs, jnp.float32), mean, inv_std))
     np.testing.assert_allclose(acted, dist.mean + jnp.exp(dist.log_std) * noise, atol=1e-5, rtol=1e-5)
     assert acted.dtype == np.float32
 
@@ -41,11 +41,11 @@ def test_the_categorical_actor_is_the_networks_twin(hidden):
     rng = np.random.default_rng(len(hidden) + 10)
     net = categorical_net(5, 4, hidden)
     params = tuple(layer._replace(w=layer.w * 20) for layer in net.init(1).policy)
-    shift, factor = rng.normal(size=5).astype(np.float32), rng.lognormal(size=5).astype(np.float32)
+    mean, inv_std = rng.normal(size=5).astype(np.float32), rng.lognormal(size=5).astype(np.float32)
     obs, noise = observations(rng, 5), rng.gumbel(size=(200, 4)).astype(np.float32)
-    actor = mlp_actor(shift, factor, acting_weights(params), choices=(4,))
+    actor = mlp_actor(mean, inv_std, acting_weights(params), choices=(4,))
     acted = np.array([int(actor(o, z)[0]) for o, z in zip(obs, noise, strict=True)])
-    scores = np.asarray(net.policy(params, normalise(jnp.asarray(obs, jnp.float32), shift, factor)).logits) + noise
+    scores = np.asarray(net.policy(params, normalise(jnp.asarray(obs, jnp.float32), mean, inv_std)).logits) + noise
     best = np.take_along_axis(scores, acted[:, None], 1)[:, 0]
     np.testing.assert_allclose(best, scores.max(1), atol=1e-4, rtol=1e-5)  # a tie within rounding may fall either way
     assert len(set(acted)) == 4
@@ -78,10 +78,10 @@ def test_an_action_does_not_depend_on_how_many_rows_act_at_once(net, rows):
     weights = acting_weights(net.init(0).policy)
     rng = np.random.default_rng(rows)
     size, actions = weights[1].shape[0], len(weights[-1])
-    shift, factor = rng.normal(size=size).astype(np.float32), rng.lognormal(size=size).astype(np.float32)
+    mean, inv_std = rng.normal(size=size).astype(np.float32), rng.lognormal(size=size).astype(np.float32)
     obs, noise = rng.normal(size=(rows, size)), rng.normal(size=(rows, actions)).astype(np.float32)
     choices = () if len(weights[0]) else (actions,)
-    together = mlp_actor(shift, factor, weights, rows, choices)(obs, noise)
-    one = mlp_actor(shift, factor, weights, 1, choices)
+    together = mlp_actor(mean, inv_std, weights, rows, choices)(obs, noise)
+    one = mlp_actor(mean, inv_std, weights, 1, choices)
     alone = np.concatenate([one(o, z) for o, z in zip(obs, noise, strict=True)])
     assert together.tobytes() == alone.tobytes()

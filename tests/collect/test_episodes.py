@@ -1,13 +1,17 @@
+import gymnasium as gym
 import numpy as np
 import pytest
 
+from tests.support.collecting import plan_of
 from toppo.collect.episodes import advance, no_episode
-from toppo.collect.plan import Plan, buffers_in, buffers_size
+from toppo.collect.plan import buffers_in, buffers_size
+from toppo.envs.spaces import describe_spaces
 
 
 def plan(steps, envs, discrete=False, reset_each_batch=False):
-    action_row, choices = ((), (2,)) if discrete else ((1,), ())
-    return Plan(0, steps, envs, 2, 2, "float32", 1, action_row, choices, False, reset_each_batch, ())
+    action = gym.spaces.Discrete(2) if discrete else gym.spaces.Box(-1, 1, (1,))
+    spaces = describe_spaces(gym.spaces.Box(-1, 1, (2,)), action, False, None)
+    return plan_of(spaces, envs, steps, reset_each_batch=reset_each_batch)
 
 
 def random_buffers(shape, rng, rate):
@@ -72,7 +76,7 @@ def test_what_is_kept_does_not_lie_in_the_workers_memory():
     buffers = random_buffers(shape, np.random.default_rng(0), 0.0)
     episodes, _ = advance((no_episode(shape),), buffers, False)
     kept = [x.copy() for x in (episodes[0].actions, episodes[0].rewards, episodes[0].obs)]
-    for array in buffers[:6]:
+    for array in buffers.batch():
         array[:] = 0
     for before, after in zip(kept, (episodes[0].actions, episodes[0].rewards, episodes[0].obs), strict=True):
         assert before.tobytes() == after.tobytes()

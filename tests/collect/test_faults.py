@@ -7,17 +7,23 @@ import numpy as np
 import pytest
 
 from tests.support import probes
-from tests.support.collecting import BATCHES, N_ENVS, PATIENT, STEPS, alive, collect, fill_weights, plan_for
+from tests.support.collecting import (
+    BATCHES,
+    N_ENVS,
+    PATIENT,
+    STEPS,
+    alive,
+    batch_bytes,
+    collect_faulty,
+    fill_weights,
+    plan_for,
+)
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.faults import FaultPolicy, tolerance
 from toppo.collect.pool import open_pool
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc on this system")
-
-
-
-
 
 
 @pytest.fixture
@@ -35,9 +41,9 @@ KINDS = [("raise", 0), ("raise", 2), ("hang", 1), ("SIGSEGV", 1), ("SIGKILL", 2)
 @pytest.mark.parametrize(("how", "workers"), KINDS)
 def test_a_fault_of_the_moment_leaves_no_trace_in_the_numbers(tmp_path, fault, how, workers):
     fault("nothing")
-    expected = collect(0)
+    expected = collect_faulty(0)
     fault(how, tmp_path / "mark")
-    data, notices, ended, _ = collect(workers)
+    data, notices, ended, _ = collect_faulty(workers)
     assert (tmp_path / "mark").exists()
     assert (data, ended) == (expected[0], expected[2])
     assert [n.exact for n in notices] == [True]
@@ -48,7 +54,7 @@ def test_a_fault_of_the_moment_leaves_no_trace_in_the_numbers(tmp_path, fault, h
 def cut():
     """What an environment that always fails there leaves behind: each episode is ended before its bad step."""
     os.environ["FAULT"], os.environ["MARK"] = "reward:nan", ""
-    return collect(0)
+    return collect_faulty(0)
 
 
 LASTING = [("raise", 0), ("raise", 2), ("SIGSEGV", 1), ("reward:nan", 2), ("observation:nan", 0), ("final:inf", 0)]
@@ -57,7 +63,7 @@ LASTING = [("raise", 0), ("raise", 2), ("SIGSEGV", 1), ("reward:nan", 2), ("obse
 @pytest.mark.parametrize(("how", "workers"), LASTING)
 def test_every_kind_of_lasting_fault_ends_in_the_same_data(fault, cut, how, workers):
     fault(how)
-    data, notices, ended, _ = collect(workers)
+    data, notices, ended, _ = collect_faulty(workers)
     assert (data, ended) == (cut[0], cut[2])
     ends = [(n.env, n.row) for n in notices if not n.exact]
     assert sorted(ends) == sorted((n.env, n.row) for n in cut[1])
@@ -66,19 +72,19 @@ def test_every_kind_of_lasting_fault_ends_in_the_same_data(fault, cut, how, work
 
 def test_an_episode_is_ended_before_its_bad_step(fault, cut):
     fault("nothing")
-    whole = collect(0)
+    whole = collect_faulty(0)
     assert len(cut[1]) >= 2
     lengths = [len(rewards) for *_, rewards in cut[2]]
     assert lengths.count(2) >= len(cut[1])  # the step that failed was the third
     assert max(lengths) == 13  # the others are left alone
-    assert np.isfinite(np.frombuffer(cut[0][-1][3])).all()
+    assert np.isfinite(np.frombuffer(cut[0][-1]["reward"])).all()
     same = [a == b for a, b in zip(cut[2], whole[2], strict=False)]
     assert same[0] or cut[1][0].row < 13
 
 
 def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
     fault("reward:nan")
-    further = collect(0, after=(BATCHES, cut[3]))
+    further = collect_faulty(0, first=BATCHES, episodes=cut[3])
     plan = plan_for(probes.failing, N_ENVS, STEPS)
     pool, episodes = open_pool(plan, probes.failing, 2, PATIENT), (no_episode(plan),) * N_ENVS
     try:
@@ -87,7 +93,7 @@ def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
             pool.start(batch, episodes)
             pool.finish()
             episodes, _ = advance(episodes, pool.buffers, False)
-        assert [x.tobytes() for x in pool.buffers[:6]] == further[0][-1]
+        assert batch_bytes(pool.buffers) == further[0][-1]
         assert [e.started for e in episodes] == [e.started for e in further[3]]
     finally:
         pool.close()
@@ -120,7 +126,7 @@ def test_without_tolerance_the_fault_is_named(fault, how, workers):
     fault(how)
     kind = NotFinite if "nan" in how else EnvironmentFault
     with pytest.raises(kind) as raised:
-        collect(workers, FaultPolicy(env_timeout=2.0))
+        collect_faulty(workers, FaultPolicy(env_timeout=2.0))
     sentence = str(raised.value)
     call = r"reset(seed=" if how.startswith("reset") else "step 3 of the episode with seed "
     assert sentence.startswith("failing (environment ")
@@ -138,14 +144,14 @@ def test_without_tolerance_the_fault_is_named(fault, how, workers):
 def test_the_allowance_of_an_environment_is_used_up(fault):
     fault("raise")
     with pytest.raises(EnvironmentFault, match="raised ZeroDivisionError"):
-        collect(0, FaultPolicy(env_restarts=1), batches=10)
+        collect_faulty(0, FaultPolicy(env_restarts=1), batches=10)
 
 
 def test_an_environment_that_always_fails_is_not_asked_for_ever(fault, monkeypatch):
     fault("reward:nan")
     monkeypatch.setattr(probes.Failing, "act", lambda self, action: (self.place, float("nan"), False, False))
     with pytest.raises(NotFinite):
-        collect(0)
+        collect_faulty(0)
 
 
 def test_an_object_cannot_be_replaced(fault):
@@ -161,7 +167,7 @@ def test_an_object_cannot_be_replaced(fault):
 
 def test_a_worker_that_is_killed_between_batches_is_replaced(fault):
     fault("nothing")
-    expected = collect(0)
+    expected = collect_faulty(0)
     plan = plan_for(probes.failing, N_ENVS, STEPS)
     pool, episodes = open_pool(plan, probes.failing, 1, PATIENT), (no_episode(plan),) * N_ENVS
     try:
@@ -175,7 +181,7 @@ def test_a_worker_that_is_killed_between_batches_is_replaced(fault):
             (notice,) = pool.finish()
             assert "was killed by SIGKILL between two calls" in notice.sentence
             assert notice.exact
-            assert [x.tobytes() for x in pool.buffers[:6]] == expected[0][batch]
+            assert batch_bytes(pool.buffers) == expected[0][batch]
             episodes, _ = advance(episodes, pool.buffers, False)
     finally:
         pool.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support import probes
-from tests.support.collecting import alive, fill_weights, plan_for
+from tests.support.collecting import alive, batch_bytes, collect_batches, fill_weights, plan_for
 from toppo.collect.check_apart import check_env_in_subprocess
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.plan import batch_noise, buffers_in, buffers_size
@@ -20,26 +20,15 @@ from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
 from toppo.rng import Stream, rng_for, seed_for
 
 
-def batches(pool, count, first=0):
-    """Bytes of ``count`` batches."""
-    fill_weights(pool.buffers)
-    result = []
-    for batch in range(first, first + count):
-        pool.start(batch, ())
-        pool.finish()
-        result.append([x.tobytes() for x in pool.buffers[:6]])
-    return result
-
-
 @pytest.mark.parametrize("source", [probes.walk, probes.flip, "Pendulum-v1", "Hopper-v5"])
 @pytest.mark.parametrize("reset_each_batch", [False, True])
 def test_the_number_of_workers_changes_no_byte(source, reset_each_batch):
-    plan, found = plan_for(source, 3, 30, reset_each_batch), []
+    plan, found = plan_for(source, 3, 30, reset_each_batch=reset_each_batch), []
     for workers in (0, 1, 2):
         pool = open_pool(plan, source, workers)
         assert len(pool.pids()) == workers
         try:
-            found.append(batches(pool, 3))
+            found.append(collect_batches(pool, 3))
         finally:
             pool.close()
     assert found[0] == found[1] == found[2]
@@ -56,7 +45,7 @@ def test_any_split_of_the_environments_gives_the_same_bytes(split):
         for worker in workers:
             worker.collect(batch)
     together = open_pool(plan, probes.walk, 0)
-    assert [x.tobytes() for x in buffers[:6]] == batches(together, 2)[1]
+    assert batch_bytes(buffers) == collect_batches(together, 2)[1]
 
 
 def test_an_episode_that_must_be_ended_is_ended_in_environments_that_step_together_too():
@@ -67,7 +56,7 @@ def test_an_episode_that_must_be_ended_is_ended_in_environments_that_step_togeth
         for stretch in stretches:
             Worker(plan, stretch, "Hopper-v5", buffers).collect(0, {(1, 1): 7} if 1 in stretch else {})
         assert np.argwhere(buffers.ended).tolist() == [[6, 1]]
-        found.append([x.tobytes() for x in buffers[:6]])
+        found.append(batch_bytes(buffers))
     assert found[0] == found[1]
 
 
@@ -89,8 +78,8 @@ def test_a_batch_has_the_rewards_that_gymnasium_gives(envs):
 
 def test_an_environment_does_not_depend_on_how_many_there_are():
     few, many = (open_pool(plan_for(probes.walk, n), probes.walk, 0) for n in (1, 4))
-    batches(few, 2), batches(many, 2)
-    for a, b in zip(few.buffers[:6], many.buffers[:6], strict=True):
+    collect_batches(few, 2), collect_batches(many, 2)
+    for a, b in zip(few.batch(), many.batch(), strict=True):
         assert a[:, 0].tobytes() == b[:, 0].tobytes()
         assert a[:, 0].tobytes() != b[:, 1].tobytes() or a.dtype == bool
 
@@ -111,12 +100,12 @@ def test_the_noise_of_an_action_follows_from_seed_environment_batch_and_step():
 
 def test_another_seed_gives_other_data():
     a, b = (open_pool(plan_for(probes.walk, seed=s), probes.walk, 0) for s in (5, 6))
-    assert batches(a, 1) != batches(b, 1)
+    assert collect_batches(a, 1) != collect_batches(b, 1)
 
 
 def test_next_observations_are_the_observations_that_follow():
     pool = open_pool(plan_for(probes.walk), probes.walk, 0)
-    batches(pool, 1)
+    collect_batches(pool, 1)
     b = pool.buffers
     inside = ~b.ended[:-1]
     assert inside.any()
@@ -130,10 +119,10 @@ def test_next_observations_are_the_observations_that_follow():
 
 def test_reset_each_batch_starts_every_batch_with_a_new_episode():
     for reset_each_batch in (True, False):
-        pool = open_pool(plan_for(probes.walk, 2, 5, reset_each_batch), probes.walk, 0)
-        batches(pool, 1)
+        pool = open_pool(plan_for(probes.walk, 2, 5, reset_each_batch=reset_each_batch), probes.walk, 0)
+        collect_batches(pool, 1)
         last, ended = pool.buffers.next_obs[-1].copy(), pool.buffers.ended[-1].copy()
-        batches(pool, 1, 1)
+        collect_batches(pool, 1, 1)
         continues = np.all(pool.buffers.obs[0] == last, axis=-1)
         assert not ended.all()
         assert (continues == (~ended & (not reset_each_batch))).all()
@@ -143,17 +132,17 @@ def test_reset_each_batch_starts_every_batch_with_a_new_episode():
 @pytest.mark.parametrize("reset_each_batch", [False, True])
 @pytest.mark.parametrize("source", [probes.walk, probes.flip])
 def test_a_restored_pool_continues_with_the_same_bytes(source, reset_each_batch, workers):
-    plan = plan_for(source, 3, 10, reset_each_batch)
+    plan = plan_for(source, 3, 10, reset_each_batch=reset_each_batch)
     pool = open_pool(plan, source, 0)
     episodes = (no_episode(plan),) * 3
     for batch in range(3):
-        batches(pool, 1, batch)
+        collect_batches(pool, 1, batch)
         episodes, _ = advance(episodes, pool.buffers, reset_each_batch)
-    expected = batches(pool, 2, 3)
+    expected = collect_batches(pool, 2, 3)
     again = open_pool(plan, source, workers)
     try:
         assert again.restore(episodes) == {}
-        assert batches(again, 2, 3) == expected
+        assert collect_batches(again, 2, 3) == expected
     finally:
         again.close()
 
@@ -165,12 +154,12 @@ def test_a_restored_pool_continues_with_the_same_bytes(source, reset_each_batch,
 def test_hidden_randomness_is_noticed_and_a_new_episode_begins(source, what):
     plan = plan_for(source, 2, 10)
     pool = open_pool(plan, source, 0)
-    batches(pool, 1)
+    collect_batches(pool, 1)
     episodes, _ = advance((no_episode(plan),) * 2, pool.buffers, False)
     again = open_pool(plan, source, 0)
     lost = {i: what.format(f"(environment {i}): its replay of 10 steps ") for i in range(2)}
     assert again.restore(episodes) == lost
-    batches(again, 1, 1)
+    collect_batches(again, 1, 1)
     assert again.buffers.progress.begun.all()
 
 
@@ -182,8 +171,6 @@ def test_a_replay_that_ends_early_is_noticed():
     assert re.fullmatch(r"walk \(environment 0\): its replay ended at step \d+ of 30", sentence)
 
 
-
-
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc on this system")
 def test_no_process_and_no_memory_is_left_after_close():
     def mapped():
@@ -192,7 +179,7 @@ def test_no_process_and_no_memory_is_left_after_close():
     gc.collect()  # what other tests left behind is not ours to count
     before, files = mapped(), len(os.listdir("/proc/self/fd"))
     pool = open_pool(plan_for(probes.walk), probes.walk, 2)
-    batches(pool, 1)
+    collect_batches(pool, 1)
     pids = pool.pids()
     assert all(alive(p) for p in pids)
     assert mapped() == before + 1

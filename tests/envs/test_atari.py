@@ -2,9 +2,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from tests.support.collecting import batch_bytes, plan_of
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.faults import STRICT, FaultPolicy
-from toppo.collect.plan import Plan
 from toppo.collect.pool import open_pool
 from toppo.envs.source import is_registered, kind_of, make
 from toppo.envs.vector import ResetSpec
@@ -113,15 +113,14 @@ def test_a_game_starts_with_up_to_29_frames():
     games.close()
 
 
-def by_noise(shift, factor, weights, rows):
+def by_noise(mean, inv_std, weights, rows):
     """Random actions: the policy plays no part here."""
     return lambda obs, noise: noise.argmax(-1)
 
 
 def plan(n_envs=3, steps=120):
     spaces, _ = look(BREAKOUT)
-    rows = (spaces.obs_size, spaces.row_size, spaces.row_dtype)
-    return Plan(1, steps, n_envs, *rows, spaces.action_size, (), spaces.choices, False, False, ())
+    return plan_of(spaces, n_envs, steps, seed=1, weight_shapes=())
 
 
 def test_a_lost_life_ends_an_episode_for_the_learner_and_not_the_game():
@@ -155,8 +154,7 @@ def test_games_are_brought_back_by_replay():
     for p in (pool, again):
         p.start(10, episodes)
         p.finish()
-    for a, b in zip(pool.buffers[:7], again.buffers[:7], strict=True):
-        assert a.tobytes() == b.tobytes()
+    assert batch_bytes(pool.buffers) == batch_bytes(again.buffers)
     pool.close()
     again.close()
 
@@ -169,7 +167,7 @@ def test_an_emulator_that_fails_for_a_moment_leaves_no_trace(monkeypatch):
         for batch in range(3):
             pool.start(batch, episodes)
             notices = pool.finish()
-            found.append([x.tobytes() for x in pool.buffers[:7]])
+            found.append(batch_bytes(pool.buffers))
             episodes, _ = advance(episodes, pool.buffers, False)
         pool.close()
         return found, notices

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from tests.support.collecting import fill_weights, plan_of
+from tests.support.collecting import collect_batches, fill_weights, plan_of
 from tests.support.probes import Walk, flip, walk
 from tests.support.worlds import BOX, Forbidden, masked
 from toppo.collect.episodes import advance, after_replay, no_episode
@@ -19,18 +19,6 @@ from toppo.errors import EnvironmentFault, ToppoError
 MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED]
 
 
-
-
-def batches(pool, count, first=0, episodes=()):
-    fill_weights(pool.buffers)
-    found = []
-    for batch in range(first, first + count):
-        pool.start(batch, episodes)
-        pool.finish()
-        found.append([x.tobytes() for x in pool.buffers[:7]])
-    return found
-
-
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("source", [flip, masked, Forbidden])
 def test_a_vector_environment_gives_the_same_bytes_as_its_parts(mode, source):
@@ -39,7 +27,7 @@ def test_a_vector_environment_gives_the_same_bytes_as_its_parts(mode, source):
     assert (spaces, notes) == (look(source)[0], [])
     plan = plan_of(spaces, 3)
     together, alone = open_pool(plan, vector, 2), open_pool(plan, source, 0)
-    assert batches(together, 3) == batches(alone, 3)
+    assert collect_batches(together, 3) == collect_batches(alone, 3)
     together.close()
     alone.close()
 
@@ -59,7 +47,7 @@ def test_a_vector_environment_is_brought_back_to_where_it_was(source):
     assert len({len(e.actions) for e in episodes}) > 1  # they are at different steps of their episodes
     again = open_pool(plan, make(), 0, STRICT)
     assert again.restore(episodes) == {}
-    assert batches(again, 2, 4) == batches(pool, 2, 4)
+    assert collect_batches(again, 2, 4) == collect_batches(pool, 2, 4)
     for strange, what in (
         ([e._replace(obs=e.obs + 1) for e in episodes], "led to another observation"),
         ([e._replace(rewards=e.rewards + 1) for e in episodes], "gave other rewards"),

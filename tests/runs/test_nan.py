@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.support.small import go, small_setup
-from tests.support.collecting import PATIENT, collect
+from tests.support.collecting import PATIENT, collect_faulty
 from toppo.collect.faults import FaultPolicy
 from toppo.errors import LearnerFault, NotFinite
 from toppo.learn.setup import initial_state
@@ -18,7 +18,7 @@ FIELDS = ("reward", "observation", "final", "reset")
 def test_a_value_from_an_environment_ends_the_run_in_that_step(monkeypatch, field, value):
     monkeypatch.setenv("FAULT", f"{field}:{value}")
     with pytest.raises(NotFinite) as fault:
-        collect(0, FaultPolicy())
+        collect_faulty(0, FaultPolicy())
     sentence, call = str(fault.value), r"reset(seed=" if field == "reset" else "step 3 of the episode with seed "
     assert sentence.startswith("failing (environment ")
     assert call in sentence
@@ -31,7 +31,7 @@ def test_a_value_from_an_environment_ends_the_run_in_that_step(monkeypatch, fiel
 @pytest.mark.parametrize("field", FIELDS)
 def test_or_the_episode_is_ended_before_it_and_the_data_are_finite(monkeypatch, field, value):
     monkeypatch.setenv("FAULT", f"{field}:{value}")
-    data, notices, ended, _ = collect(0, PATIENT)
+    data, notices, ended, _ = collect_faulty(0, PATIENT)
     assert notices
     assert all("the episode was ended before it" in n.sentence and not n.exact for n in notices)
     for batch in data:
@@ -46,7 +46,7 @@ def test_a_bad_reset_is_skipped_however_it_fails(monkeypatch):
     found = []
     for how in ("nan", "raise"):
         monkeypatch.setenv("FAULT", f"reset:{how}")
-        data, _, ended, episodes = collect(0, PATIENT)
+        data, _, ended, episodes = collect_faulty(0, PATIENT)
         found.append((data, ended, [e.started for e in episodes]))
     assert found[0] == found[1]
 

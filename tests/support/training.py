@@ -44,17 +44,17 @@ class Recorder:
     """A pool that writes down every batch."""
 
     def __init__(self, pool: Pool) -> None:
-        self.pool, self.buffers, self.finals, self.batches = pool, pool.buffers, pool.finals, []
+        self.pool, self.buffers, self.batch, self.batches = pool, pool.buffers, pool.batch, []
         self.restore, self.close, self.pids, self.draw_noise = pool.restore, pool.close, pool.pids, pool.draw_noise
 
     def start(self, batch: int, episodes: tuple[OpenEpisode, ...]) -> None:
         b = self.buffers
-        self._given = (b.shift.copy(), b.factor.copy(), [w.copy() for w in b.weights])
+        self._given = (b.mean.copy(), b.inv_std.copy(), [w.copy() for w in b.weights])
         self.pool.start(batch, episodes)
 
     def finish(self) -> list[SurvivedFault]:
         faults = self.pool.finish()
-        self.batches.append(Batch(*(x.copy() for x in self.buffers[:6]), *self._given))
+        self.batches.append(Batch(*(x.copy() for x in self.buffers.batch()), *self._given))
         return faults
 
 

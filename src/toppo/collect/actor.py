@@ -5,14 +5,23 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy import add, maximum, minimum, multiply, subtract, tanh
 
+from toppo.envs import Spaces
+
 Actor = Callable[[np.ndarray, np.ndarray], np.ndarray]
-Acting = Callable[[np.ndarray, np.ndarray, Sequence[np.ndarray], int], Actor]
-"""(shift, factor, weights as in ``nets.acting_weights``, rows) -> what acts"""
+"""(observations [rows, O], noise [rows, A]) -> actions [rows, ...]"""
+
+ActorFactory = Callable[[np.ndarray, np.ndarray, Sequence[np.ndarray], int], Actor]
+"""(mean, inv_std, weights as in ``nets.acting_weights``, rows) -> Actor"""
+
+
+def mlp_actor_factory(spaces: Spaces) -> ActorFactory:
+    """Return the factory of NumPy actors for these spaces."""
+    return lambda mean, inv_std, weights, rows: mlp_actor(mean, inv_std, weights, rows, spaces.choices, spaces.masked)
 
 
 def mlp_actor(
-    shift: np.ndarray,
-    factor: np.ndarray,
+    mean: np.ndarray,
+    inv_std: np.ndarray,
     weights: Sequence[np.ndarray],
     rows: int = 1,
     choices: Sequence[int] = (),
@@ -32,9 +41,11 @@ def mlp_actor(
         # Operands of one shape: NumPy takes twice as long to match two.
         return np.tile(vector, (rows, 1))
 
-    shifts, factors, stds = spread(shift.astype(float)), spread(factor), spread(std)
-    x0 = np.empty((rows, len(shift)), np.float32)
-    difference = np.empty_like(shifts)
+    means = spread(mean.astype(float))
+    inv_stds = spread(inv_std)
+    stds = spread(std)
+    x0 = np.empty((rows, len(mean)), np.float32)
+    difference = np.empty_like(means)
     top = np.full_like(x0, 10.0)
     bottom = -top
     steps = []
@@ -43,13 +54,13 @@ def mlp_actor(
         steps.append((w, spread(b), out, _for_product(out)))
     hidden, (last_w, last_b, last, last_rows) = steps[:-1], steps[-1]
     first = _for_product(x0)
-    size = len(shift)
+    size = len(mean)
 
     def act(obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
         # In double precision, and then rounded: one operation with operands of two kinds takes three times as long.
-        subtract(obs[..., :size] if masked else obs, shifts, difference)
+        subtract(obs[..., :size] if masked else obs, means, difference)
         x0[:] = difference
-        multiply(x0, factors, x0)
+        multiply(x0, inv_stds, x0)
         minimum(x0, top, out=x0)
         maximum(x0, bottom, out=x0)
         x = first

@@ -27,8 +27,13 @@ class Finished(NamedTuple):
 
 def no_episode(plan: Plan) -> OpenEpisode:
     """An environment before its first reset."""
-    actions = np.zeros((0, *plan.action_row), plan.action_dtype)
-    return OpenEpisode(0, actions, np.zeros(0), np.zeros(plan.row_size, plan.row_dtype))
+    spaces = plan.spaces
+    return OpenEpisode(
+        started=0,
+        actions=np.zeros((0, *spaces.action_row), plan.action_dtype),
+        rewards=np.zeros(0),
+        obs=np.zeros(spaces.row_size, spaces.row_dtype),
+    )
 
 
 def after_replay(episodes: tuple[OpenEpisode, ...], lost: FailedReplays) -> tuple[OpenEpisode, ...]:

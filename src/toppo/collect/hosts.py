@@ -5,11 +5,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from toppo.collect.actor import Acting
+from toppo.collect.actor import ActorFactory
 from toppo.collect.child import Child, address, too_long
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import Ends, FailedReplays, FaultPolicy, SurvivedFault
-from toppo.collect.plan import Buffers, Plan
+from toppo.collect.plan import Buffers, Plan, plan_to_json
 from toppo.collect.vector_worker import VectorWorker
 from toppo.collect.worker import Worker
 from toppo.envs import EnvSource
@@ -29,7 +29,7 @@ class Task(NamedTuple):
     source: EnvSource
     buffers: Buffers
     tolerance: FaultPolicy
-    acting: Acting | None
+    actor_factory: ActorFactory | None
     cores: list[int]  # where it stays; anywhere if empty
 
 
@@ -54,11 +54,11 @@ class LocalHost:
 
     def __init__(self, task: Task) -> None:
         """Make its environments here."""
-        plan, world = task.plan, open_vec_env(task.source, task.plan.envs)
+        plan, world = task.plan, open_vec_env(task.source, task.plan.n_envs)
         self._worker: Worker | VectorWorker = (
-            Worker(plan, task.indices, task.source, task.buffers, task.tolerance.on_nan, task.acting)
+            Worker(plan, task.indices, task.source, task.buffers, task.tolerance.on_nan, task.actor_factory)
             if world is None
-            else VectorWorker(plan, world, task.buffers, task.acting)
+            else VectorWorker(plan, world, task.buffers, task.actor_factory)
         )
         self.restore, self.close = self._worker.restore, self._worker.close
 
@@ -82,7 +82,7 @@ class ProcessHost:
     def __init__(self, task: Task, memory: int) -> None:
         """Start the process; the first answer comes when it has its environments."""
         self.task, self.child = task, Child(memory)
-        hello = {"plan": task.plan._asdict(), "indices": list(task.indices), "on_nan": task.tolerance.on_nan}
+        hello = {"plan": plan_to_json(task.plan), "indices": list(task.indices), "on_nan": task.tolerance.on_nan}
         self.child.send({**hello, "cores": task.cores, **address(task.source)})
         self.close = self.child.close
 

@@ -1,42 +1,61 @@
-"""The memory that one batch lies in, and what every worker of a run knows; it never imports JAX."""
+"""What every worker of a run knows, and the memory that one batch lies in; this module never imports JAX."""
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from toppo.collect.actor import noise_for
+from toppo.envs import Spaces
+from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.rng import Stream, rng_for
+
+A = TypeVar("A")
 
 
 class Plan(NamedTuple):
     """What every worker of a run knows."""
 
+    spaces: Spaces
     seed: int
     steps: int  # per environment and batch
-    envs: int
-    obs_size: int  # numbers that are normalised
-    row_size: int  # entries of a stored observation
-    row_dtype: str  # uint8 if it holds images
-    action_size: int  # numbers that the policy's network gives
-    action_row: tuple[int, ...]  # shape of an action
-    choices: tuple[int, ...]  # of discrete actions, in each dimension
-    masked: bool
+    n_envs: int
     reset_each_batch: bool
     weight_shapes: tuple[tuple[int, ...], ...]
 
     @property
-    def images(self) -> bool:
-        """Do observations hold images?"""
-        return self.row_dtype == "uint8"
+    def action_dtype(self) -> np.dtype:
+        """The type of the policy's actions; ``spaces.action_dtype`` is the environment's."""
+        return np.dtype(np.int32 if self.spaces.discrete else np.float32)
 
-    @property
-    def action_dtype(self) -> Any:
-        """Type of the policy's actions."""
-        return np.int32 if self.choices else np.float32
+
+def plan_to_json(plan: Plan) -> dict[str, object]:
+    """Return the plan as JSON data."""
+    return {**plan._asdict(), "spaces": spaces_to_json(plan.spaces)}
+
+
+def plan_from_json(data: Mapping[str, Any]) -> Plan:
+    """Return the plan that ``plan_to_json`` made data of."""
+    return Plan(**{**data, "spaces": spaces_from_json(data["spaces"])})
+
+
+class RawBatch(NamedTuple, Generic[A]):
+    """A batch as the workers leave it, [T, E, ...], in arrays of NumPy or JAX: the first fields of a ``Segment``.
+
+    Images are not stored twice.  With them ``next_obs`` is [E + F, row]: what follows the last step of each
+    environment, then what each of the F truncated episodes ended with.
+    """
+
+    obs: A
+    next_obs: A
+    action: A
+    reward: A
+    terminated: A
+    ended: A
 
 
 class Progress(NamedTuple):
-    """How far each environment is, [E]: what a run can still read when a worker process has died."""
+    """How far each environment is, [E]: a run can still read this when a worker process has died."""
 
     begun: np.ndarray  # does row 0 begin an episode?
     started: np.ndarray  # episodes begun in all
@@ -47,7 +66,7 @@ class Progress(NamedTuple):
 class Buffers(NamedTuple):
     """One batch, [T, E, ...], and what it is collected with; may lie in memory shared between processes.
 
-    Images are not stored twice: then ``next_obs`` [E, row] holds only what follows the last step.
+    With images ``next_obs`` is [E, row] and holds only what follows the last step.
     """
 
     obs: np.ndarray
@@ -59,48 +78,59 @@ class Buffers(NamedTuple):
     over: np.ndarray  # is a reset due?  Where it differs from ``ended``, only a life was lost
     progress: Progress
     noise: np.ndarray  # of every action, [T, E, A]
-    shift: np.ndarray
-    factor: np.ndarray
+    mean: np.ndarray  # of observations, [O]
+    inv_std: np.ndarray  # [O]
     weights: tuple[np.ndarray, ...]
 
+    def batch(self) -> RawBatch[np.ndarray]:
+        """Return what the learner reads of the batch, not copied."""
+        return RawBatch(**{name: getattr(self, name) for name in RawBatch._fields})
 
-def buffer_layout(plan: Plan) -> list[tuple[tuple[int, ...], np.dtype]]:
-    """Shape and type of every array in ``Buffers``, in order."""
-    rows = (plan.steps, plan.envs)
-    shapes: list[tuple[tuple[int, ...], Any]] = [
-        ((*rows, plan.row_size), plan.row_dtype),
-        ((*(rows[1:] if plan.images else rows), plan.row_size), plan.row_dtype),
-        ((*rows, *plan.action_row), plan.action_dtype),
-        (rows, np.float64),
-        (rows, np.bool_),
-        (rows, np.bool_),
-        (rows, np.bool_),
-        ((plan.envs,), np.bool_),
-        *([((plan.envs,), np.int64)] * 3),
-        ((*rows, plan.action_size), np.float32),
-        ((plan.obs_size,), np.float32),
-        ((plan.obs_size,), np.float32),
-        *((shape, np.float32) for shape in plan.weight_shapes),
-    ]
-    return [(shape, np.dtype(dtype)) for shape, dtype in shapes]
+
+def buffer_layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """Return shape and type of every array in ``Buffers``."""
+    spaces = plan.spaces
+    envs = (plan.n_envs,)
+    rows = (plan.steps, plan.n_envs)
+    stored = np.dtype(spaces.row_dtype)
+    flag = np.dtype(bool)
+    count = np.dtype(np.int64)
+    single = np.dtype(np.float32)
+    return {
+        "obs": ((*rows, spaces.row_size), stored),
+        "next_obs": ((*(envs if spaces.images else rows), spaces.row_size), stored),
+        "action": ((*rows, *spaces.action_row), plan.action_dtype),
+        "reward": (rows, np.dtype(np.float64)),
+        "terminated": (rows, flag),
+        "ended": (rows, flag),
+        "over": (rows, flag),
+        "begun": (envs, flag),
+        "started": (envs, count),
+        "call": (envs, count),
+        "step": (envs, count),
+        "noise": ((*rows, spaces.action_size), single),
+        "mean": ((spaces.obs_size,), single),
+        "inv_std": ((spaces.obs_size,), single),
+        **{f"weight_{i}": (shape, single) for i, shape in enumerate(plan.weight_shapes)},
+    }
 
 
 def buffers_in(plan: Plan, memory: memoryview | bytearray) -> Buffers:
     """Lay ``Buffers`` into a block of memory of ``buffers_size(plan)`` bytes."""
-    arrays, offset = [], 0
-    for shape, dtype in buffer_layout(plan):
+    arrays = {}
+    offset = 0
+    for name, (shape, dtype) in buffer_layout(plan).items():
         size = int(np.prod(shape))
-        arrays.append(np.frombuffer(memory, dtype, size, offset).reshape(shape))
+        arrays[name] = np.frombuffer(memory, dtype, size, offset).reshape(shape)
         offset += _padded(size * dtype.itemsize)
-    obs, next_obs, action, reward, terminated, ended, over, *more = arrays
-    begun, started, call, step, noise, shift, factor, *weights = more
-    progress, drawn = Progress(begun, started, call, step), (noise, shift, factor, tuple(weights))
-    return Buffers(obs, next_obs, action, reward, terminated, ended, over, progress, *drawn)
+    progress = Progress(**{name: arrays.pop(name) for name in Progress._fields})
+    weights = tuple(arrays.pop(f"weight_{i}") for i in range(len(plan.weight_shapes)))
+    return Buffers(**arrays, progress=progress, weights=weights)
 
 
 def buffers_size(plan: Plan) -> int:
-    """Bytes that ``Buffers`` take."""
-    return sum(_padded(int(np.prod(shape)) * dtype.itemsize) for shape, dtype in buffer_layout(plan))
+    """Return how many bytes ``Buffers`` take."""
+    return sum(_padded(int(np.prod(shape)) * dtype.itemsize) for shape, dtype in buffer_layout(plan).values())
 
 
 def _padded(size: int) -> int:
@@ -108,6 +138,7 @@ def _padded(size: int) -> int:
 
 
 def batch_noise(plan: Plan, batch: int) -> np.ndarray:
-    """The noise of every action of a batch, each environment's from its own stream.  [T, E, A]"""
-    streams = [rng_for(plan.seed, Stream.ACTION_NOISE, i, batch) for i in range(plan.envs)]
-    return np.stack([noise_for(s, plan.steps, plan.action_size, bool(plan.choices)) for s in streams], axis=1)
+    """Draw the noise of every action of a batch, each environment's from its own stream.  [T, E, A]"""
+    streams = [rng_for(plan.seed, Stream.ACTION_NOISE, i, batch) for i in range(plan.n_envs)]
+    spaces = plan.spaces
+    return np.stack([noise_for(s, plan.steps, spaces.action_size, spaces.discrete) for s in streams], axis=1)

@@ -7,13 +7,13 @@ import tempfile
 import gymnasium as gym
 import numpy as np
 
-from toppo.collect.actor import Acting
+from toppo.collect.actor import ActorFactory
 from toppo.collect.child import can_live_elsewhere
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import STRICT, Ends, FailedReplays, FaultPolicy, SurvivedFault
 from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
 from toppo.collect.pinning import cores_used_by
-from toppo.collect.plan import Buffers, Plan, batch_noise, buffers_in, buffers_size
+from toppo.collect.plan import Buffers, Plan, RawBatch, batch_noise, buffers_in, buffers_size
 from toppo.envs import EnvSource
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 
@@ -27,7 +27,7 @@ class Pool:
     """
 
     def __init__(
-        self, plan: Plan, source: EnvSource, workers: int, tolerance: FaultPolicy, acting: Acting | None
+        self, plan: Plan, source: EnvSource, workers: int, tolerance: FaultPolicy, actor_factory: ActorFactory | None
     ) -> None:
         """Open ``workers`` processes, or work in this process if that is 0."""
         size = buffers_size(plan)
@@ -35,15 +35,15 @@ class Pool:
         block = bytearray(size) if self._memory is None else memoryview(mmap.mmap(self._memory, 0))
         self.buffers: Buffers = buffers_in(plan, block)
         self._plan, self._drawn, count = plan, -1, max(1, workers)
-        owners = [i * count // plan.envs for i in range(plan.envs)]
-        stretches = [[i for i in range(plan.envs) if owners[i] == w] for w in range(count)]
+        owners = [i * count // plan.n_envs for i in range(plan.n_envs)]
+        stretches = [[i for i in range(plan.n_envs) if owners[i] == w] for w in range(count)]
         homes = [[core] for core in cores_used_by(workers)] or [[]]
         self._tasks = [
-            Task(plan, stretch, source, self.buffers, tolerance, acting, homes[w % len(homes)])
+            Task(plan, stretch, source, self.buffers, tolerance, actor_factory, homes[w % len(homes)])
             for w, stretch in enumerate(stretches)
         ]
         replaceable = not isinstance(source, gym.Env)
-        self._restarts = [tolerance.env_restarts if replaceable else 0] * plan.envs
+        self._restarts = [tolerance.env_restarts if replaceable else 0] * plan.n_envs
         self._failed: set[Place] = set()
         self._ends: list[Ends] = []
         self._episodes: tuple[OpenEpisode, ...] = ()
@@ -93,10 +93,15 @@ class Pool:
             lost |= host.restore({i: episodes[i] for i in task.indices})
         return lost
 
-    @property
-    def finals(self) -> list[np.ndarray]:
-        """With images: the last observation of every truncated episode of the batch, in order."""
-        return [row for host in self._hosts if isinstance(host, LocalHost) for row in host.finals]
+    def batch(self) -> RawBatch[np.ndarray]:
+        """Return the batch in the buffers, not copied."""
+        raw = self.buffers.batch()
+        finals = [row for host in self._hosts if isinstance(host, LocalHost) for row in host.finals]
+        if not finals:
+            return raw
+        # Padded to a power of two, so that few shapes have to be compiled.
+        padding = finals[-1:] * ((1 << (len(finals) - 1).bit_length()) - len(finals))
+        return raw._replace(next_obs=np.concatenate([raw.next_obs, np.stack([*finals, *padding])]))
 
     def pids(self) -> list[int]:
         """The worker processes; none if all environments are in this one."""
@@ -174,18 +179,20 @@ def open_pool(
     source: EnvSource,
     workers: int,
     tolerance: FaultPolicy = STRICT,
-    acting: Acting | None = None,
+    actor_factory: ActorFactory | None = None,
 ) -> Pool:
     """``workers`` processes, or this process if that is 0 or the environment cannot be made in another.
 
-    A policy that has an ``acting`` of its own acts in this process, for all environments at once.
+    A policy that has an ``actor_factory`` of its own acts in this process, for all environments at once.
     """
-    if isinstance(source, gym.Env) and plan.envs > 1:
-        raise ToppoError(f"envs is {plan.envs}, but one environment object cannot be copied: give an id or a function")
+    if isinstance(source, gym.Env) and plan.n_envs > 1:
+        raise ToppoError(
+            f"envs is {plan.n_envs}, but one environment object cannot be copied: give an id or a function"
+        )
     if isinstance(source, gym.vector.VectorEnv):
         _refuse_for_vectors(tolerance)
-    apart = acting is None and can_live_elsewhere(source)
-    return Pool(plan, source, min(workers, plan.envs) if apart else 0, tolerance, acting)
+    apart = actor_factory is None and can_live_elsewhere(source)
+    return Pool(plan, source, min(workers, plan.n_envs) if apart else 0, tolerance, actor_factory)
 
 
 def _refuse_for_vectors(tolerance: FaultPolicy) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from toppo.collect.actor import Acting
+from toppo.collect.actor import ActorFactory, mlp_actor_factory
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import Ends, FailedReplays, SurvivedFault
 from toppo.collect.plan import Buffers, Plan
-from toppo.collect.worker import mlp_acting, not_replayed
+from toppo.collect.worker import not_replayed
 from toppo.envs.check import random_action
 from toppo.envs.observations import mask_in
 from toppo.envs.vector import ResetSpec, VecEnv
@@ -19,19 +19,19 @@ from toppo.rng import Stream, seed_for
 class VectorWorker:
     """All environments of a run as one world; the streams of randomness are those of ``Worker``."""
 
-    def __init__(self, plan: Plan, world: VecEnv, buffers: Buffers, acting: Acting | None = None) -> None:
+    def __init__(self, plan: Plan, world: VecEnv, buffers: Buffers, actor_factory: ActorFactory | None = None) -> None:
         """Take over the world."""
         self.plan, self.world, self.buffers = plan, world, buffers
-        self.acting = acting or mlp_acting(plan)
+        self._actor_factory = actor_factory or mlp_actor_factory(plan.spaces)
         self.finals: dict[tuple[int, int], np.ndarray] = {}
-        self.started = [0] * plan.envs
-        self.rows = np.zeros((plan.envs, plan.row_size), plan.row_dtype)
-        self.due = np.ones(plan.envs, bool)
+        self.started = [0] * plan.n_envs
+        self.rows = np.zeros((plan.n_envs, plan.spaces.row_size), plan.spaces.row_dtype)
+        self.due = np.ones(plan.n_envs, bool)
 
     def collect(self, batch: int, ends: Ends | None = None) -> list[SurvivedFault]:
         """Fill the buffers with batch number ``batch``; no fault is gone round here."""
         plan, b = self.plan, self.buffers
-        actor = self.acting(b.shift, b.factor, b.weights, plan.envs)
+        actor = self._actor_factory(b.mean, b.inv_std, b.weights, plan.n_envs)
         self.finals.clear()
         if plan.reset_each_batch:
             self.due[:] = True
@@ -43,18 +43,18 @@ class VectorWorker:
             moved = self.world.step(b.action[t])
             self.rows, self.due = moved.rows, moved.over
             b.reward[t], b.terminated[t], b.ended[t], b.over[t] = moved[1:]
-            if not plan.images:
+            if not plan.spaces.images:
                 b.next_obs[t] = moved.rows
             else:
                 self.finals |= {(t, int(i)): self.rows[i] for i in np.flatnonzero(moved.ended & ~moved.terminated)}
-        if plan.images:
+        if plan.spaces.images:
             b.next_obs[:] = self.rows
         b.progress.started[:] = self.started
         return []
 
     def restore(self, episodes: Mapping[int, OpenEpisode]) -> FailedReplays:
         """Bring all environments back to where they were, except those that are returned."""
-        open_ones = [episodes[i] for i in range(self.plan.envs)]
+        open_ones = [episodes[i] for i in range(self.plan.n_envs)]
         try:
             lost = self._replay(open_ones)
         except EnvironmentFault as fault:  # they step together: none of them is where it was

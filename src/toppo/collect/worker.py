@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from toppo.collect.actor import Acting, mlp_actor
+from toppo.collect.actor import ActorFactory, mlp_actor_factory
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import Ends, FailedReplays, OnNan, SurvivedFault
 from toppo.collect.plan import Buffers, Plan
@@ -15,11 +15,6 @@ from toppo.errors import EnvironmentFault, NotFinite
 from toppo.rng import Stream, seed_for
 
 MAX_FAULTS_IN_A_ROW = 10  # of the batch; an environment that gives nothing but NaN must not be asked for ever
-
-
-def mlp_acting(plan: Plan) -> Acting:
-    """The NumPy actor for the plan's actions."""
-    return lambda shift, factor, weights, rows: mlp_actor(shift, factor, weights, rows, plan.choices, plan.masked)
 
 
 def not_replayed(name: str, episode: OpenEpisode, rewards: np.ndarray, obs: np.ndarray) -> str | None:
@@ -41,16 +36,16 @@ class Worker:
         source: EnvSource,
         buffers: Buffers,
         on_nan: OnNan = "raise",
-        acting: Acting | None = None,
+        actor_factory: ActorFactory | None = None,
     ) -> None:
-        """Make the environments number ``indices``, which follow each other; ``acting`` replaces the NumPy actor."""
+        """Make the environments number ``indices``, which follow each other; ``actor_factory`` replaces the NumPy actor."""
         self.plan, self.indices, self.buffers, self.on_nan = plan, indices, buffers, on_nan
-        self.acting = acting or mlp_acting(plan)
+        self._actor_factory = actor_factory or mlp_actor_factory(plan.spaces)
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
         self._mine = slice(indices[0], indices[-1] + 1)
-        self.rows = live_rows(plan.row_size, plan.row_dtype, len(indices))
+        self.rows = live_rows(plan.spaces.row_size, plan.spaces.row_dtype, len(indices))
         self.envs = {
-            i: open_environment(source, i, plan.masked, row) for i, row in zip(indices, self.rows, strict=True)
+            i: open_environment(source, i, plan.spaces.masked, row) for i, row in zip(indices, self.rows, strict=True)
         }
         # Where an episode may have to be ended and begun again in the middle of a row, they step one by one.
         self._together = step_together(list(self.envs.values()), self.rows) if on_nan == "raise" else None
@@ -67,7 +62,7 @@ class Worker:
         """
         plan, b, indices, rows, mine = self.plan, self.buffers, self.indices, self.rows, self._mine
         self._ends, self._notices = dict(ends or {}), []
-        actor = self.acting(b.shift, b.factor, b.weights, len(indices))
+        actor = self._actor_factory(b.mean, b.inv_std, b.weights, len(indices))
         noise = b.noise[:, mine]
         self.finals.clear()
         if plan.reset_each_batch:
@@ -141,7 +136,7 @@ class Worker:
         b = self.buffers
         b.ended[t, i] = b.over[t, i] = True
         self.due.add(i)
-        if not self.plan.images:
+        if not self.plan.spaces.images:
             b.next_obs[t, i] = last
         elif not b.terminated[t, i]:
             self.finals[t, i] = last.copy()
@@ -149,7 +144,7 @@ class Worker:
     def _store_what_followed(self) -> None:
         """Fill ``next_obs``: the next row's observation, except where an episode ended and the last one lies there."""
         b, mine = self.buffers, self._mine
-        if self.plan.images:
+        if self.plan.spaces.images:
             b.next_obs[mine] = self.rows
         else:
             np.copyto(b.next_obs[:-1, mine], b.obs[1:, mine], where=~b.ended[:-1, mine, None])
@@ -210,7 +205,7 @@ class Worker:
             rewards[step], terminated, truncated = env.take(action)
             if terminated or truncated:
                 return f"{env.name}: its replay ended at step {step + 1} of {len(rewards)}"
-        shown = env.row.astype(self.plan.row_dtype)
+        shown = env.row.astype(self.plan.spaces.row_dtype)
         return not_replayed(env.name, episode, rewards - env.costs(episode.actions), shown)
 
     def close(self) -> None:

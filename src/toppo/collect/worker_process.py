@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.pinning import pin, use_batch_scheduling
-from toppo.collect.plan import Plan, buffers_in
+from toppo.collect.plan import buffers_in, plan_from_json
 from toppo.collect.wire import receive, send
 from toppo.collect.worker import Worker
 from toppo.envs.source import factory
@@ -29,7 +29,7 @@ def serve(commands: int, replies: int, *memory: int) -> None:
         return
     pin(hello["cores"])
     use_batch_scheduling()
-    plan = Plan(**hello["plan"])
+    plan = plan_from_json(hello["plan"])
     buffers = buffers_in(plan, memoryview(mmap.mmap(memory[0], 0)))
     worker = Worker(plan, hello["indices"], source, buffers, hello["on_nan"])
     send(replies, {"ok": True})

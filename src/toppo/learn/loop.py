@@ -24,7 +24,7 @@ from toppo.errors import LearnerFault
 from toppo.learn import metrics
 from toppo.learn.metrics import Episode, Metrics
 from toppo.learn.nets import acting_weights
-from toppo.learn.programs import RawBatch, compile_programs
+from toppo.learn.programs import compile_programs
 from toppo.learn.setup import Setup, network
 from toppo.learn.state import State
 from toppo.maths.moments import Moments, merge, no_data, shift_and_factor
@@ -82,7 +82,7 @@ class _Loop:
     def start(self, state: State) -> None:
         """Hand the policy and the normaliser to the workers and let them collect."""
         buffers = self.pool.buffers
-        buffers.shift[:], buffers.factor[:] = shift_and_factor(state.obs_moments)
+        buffers.mean[:], buffers.inv_std[:] = shift_and_factor(state.obs_moments)
         weights = acting_weights(state.learner.params.policy, self.setup.spaces.action_size)
         for target, weight in zip(buffers.weights, weights, strict=True):
             if not np.isfinite(weight).all():
@@ -219,12 +219,8 @@ class _Loop:
     def _label(self, state: State) -> tuple[Segment, Array, Array]:
         """The batch in the workers' buffers as a Segment, labelled by the critic as it is now; see ``label``."""
         # A copy: the workers write the next batch into these arrays while this one is still in use.
-        copies: Any = [np.array(x, canonicalize_dtype(x.dtype)) for x in self.pool.buffers[:6]]
-        if finals := self.pool.finals:
-            # Padded to a power of two, so that few shapes have to be compiled.
-            padding = finals[-1:] * ((1 << (len(finals) - 1).bit_length()) - len(finals))
-            copies[1] = np.concatenate([copies[1], np.stack([*finals, *padding])])
-        return self.programs.label(state.learner.params, RawBatch(*copies), _scale(state), np.int32(state.iteration))
+        raw = jax.tree.map(lambda x: np.array(x, canonicalize_dtype(x.dtype)), self.pool.batch())
+        return self.programs.label(state.learner.params, raw, _scale(state), np.int32(state.iteration))
 
     def _relabel(self, params: Params, memory: Memory) -> tuple[Memory, list[float]]:
         """Older batches labelled anew, and mean |1 - pi_k/mu| of every batch; 0 where nothing is labelled anew."""

@@ -25,6 +25,7 @@ from toppo.algos.contract import (
     Segment,
 )
 from toppo.algos.settings import Common
+from toppo.collect.plan import RawBatch
 from toppo.learn.nets import LONG_SUM, apply_in_chunks, has_long_sums
 from toppo.maths.moments import normalise
 
@@ -33,17 +34,6 @@ from toppo.maths.moments import normalise
 SINGLE_THREAD_LOOPS = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
 # The library that XLA has for sums and products splits long sums between the cores, and other bytes come out.
 DETERMINISTIC_SUMS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
-
-
-class RawBatch(NamedTuple):
-    """A batch as the workers left it: the first fields of a ``Segment``."""
-
-    obs: Array
-    next_obs: Array
-    action: Array
-    reward: Array
-    terminated: Array
-    ended: Array
 
 
 class Update(NamedTuple):
@@ -85,14 +75,14 @@ def compile_programs(algorithm: Algorithm, config: Any, common: Common, net: Net
         """The same of a batch [T, E, ...], flattened to [B, ...]."""
         return jax.tree.map(flat, see(obs, scale))
 
-    def label(params: Params, raw: RawBatch, scale: Scale, iteration: Array) -> tuple[Segment, Array, Array]:
+    def label(params: Params, raw: RawBatch[Array], scale: Scale, iteration: Array) -> tuple[Segment, Array, Array]:
         """The Segment of a batch that pi_k has just collected, its values [T, E], and their explained variance."""
         dist, value = judge(params, seen(raw.obs, scale))
         logp = net.family.log_prob(dist, flat(raw.action))
         rows = raw.reward.shape
         dist, value, logp = jax.tree.map(lambda x: x.reshape(*rows, *x.shape[1:]), (dist, value, logp))
         empty = jnp.zeros(rows)
-        segment = Segment(*raw, scale, logp, dist, empty, empty, iteration)
+        segment = Segment(**raw._asdict(), scale=scale, logp=logp, dist=dist, adv=empty, ret=empty, iteration=iteration)
         adv, ret = estimate(params, segment, value, jnp.ones(rows), jnp.zeros(rows[1:]))
         return segment._replace(adv=adv, ret=ret), value, explained_variance(value, ret)
 

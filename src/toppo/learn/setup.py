@@ -10,7 +10,7 @@ import numpy as np
 from toppo.algos.contract import Algorithm, Net
 from toppo.algos.optimise import adam_init
 from toppo.algos.settings import Common
-from toppo.collect.actor import Acting
+from toppo.collect.actor import ActorFactory
 from toppo.collect.episodes import no_episode
 from toppo.collect.plan import Plan
 from toppo.envs import Spaces
@@ -52,28 +52,22 @@ def plan(setup: Setup) -> Plan:
     params = jax.eval_shape(lambda: network(common, spaces).init(0))
     policy = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), params.policy)
     return Plan(
-        setup.seed,
-        setup.config.n_steps // common.n_envs,
-        common.n_envs,
-        spaces.obs_size,
-        spaces.row_size,
-        spaces.row_dtype,
-        spaces.action_size,
-        spaces.action_row,
-        spaces.choices,
-        spaces.masked,
-        common.reset_each_batch,
-        tuple(w.shape for w in acting_weights(policy, spaces.action_size)),
+        spaces=spaces,
+        seed=setup.seed,
+        steps=setup.config.n_steps // common.n_envs,
+        n_envs=common.n_envs,
+        reset_each_batch=common.reset_each_batch,
+        weight_shapes=tuple(w.shape for w in acting_weights(policy, spaces.action_size)),
     )
 
 
-def acting(setup: Setup) -> Acting | None:
+def acting(setup: Setup) -> ActorFactory | None:
     """How the policy acts, if the NumPy actor of the workers cannot read its observations: batched, in JAX."""
     return _jax_acting(setup.common, setup.spaces) if setup.spaces.images else None
 
 
 @cache
-def _jax_acting(common: Common, spaces: Spaces) -> Acting:
+def _jax_acting(common: Common, spaces: Spaces) -> ActorFactory:
     """One compiled program, however often a policy is made to act."""
     net = network(common, spaces)
     return jax_acting(net, jax.eval_shape(lambda: net.init(0)).policy)

@@ -5,12 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppo.collect.actor import Actor, noise_for
-from toppo.collect.worker import mlp_acting
+from toppo.collect.actor import Actor, mlp_actor_factory, noise_for
 from toppo.envs import Player, Spaces
 from toppo.envs.spaces import refuse_other_spaces
 from toppo.learn.nets import acting_weights
-from toppo.learn.setup import Setup, acting, plan
+from toppo.learn.setup import Setup, acting
 from toppo.learn.state import State
 from toppo.maths.moments import shift_and_factor
 from toppo.rng import Stream, rng_for, seed_for
@@ -40,7 +39,7 @@ def policy_of(state: State, setup: Setup) -> Policy:
     """Freeze the policy and the normaliser of a training state."""
     scale = shift_and_factor(state.obs_moments)
     weights = acting_weights(state.learner.params.policy, setup.spaces.action_size)
-    make_actor = acting(setup) or mlp_acting(plan(setup))
+    make_actor = acting(setup) or mlp_actor_factory(setup.spaces)
     return Policy(lambda rows: make_actor(*scale, weights, rows), setup.spaces)
 
 

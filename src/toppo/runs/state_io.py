@@ -12,8 +12,9 @@ from toppo.rundir.checkpoint import CheckpointError
 from toppo.learn.setup import Setup, initial_learner, network
 from toppo.algos.contract import Memory, Scale, Segment
 from toppo.collect.episodes import OpenEpisode
+from toppo.collect.plan import RawBatch
 from toppo.learn.state import State
-from toppo.learn.programs import RawBatch, compile_programs
+from toppo.learn.programs import compile_programs
 
 
 class Shaped(Protocol):
@@ -110,7 +111,10 @@ def segment_template(setup: Setup, finals: int = 0) -> Segment:
     action = shape((*rows, *spaces.action_row), jnp.int32 if spaces.discrete else jnp.float32)
     obs = shape((*rows, spaces.row_size), spaces.row_dtype)
     next_obs = shape((rows[1] + finals, spaces.row_size), spaces.row_dtype) if spaces.images else obs
-    raw = RawBatch(obs, next_obs, action, shape(rows), shape(rows, jnp.bool_), shape(rows, jnp.bool_))
+    ends = shape(rows, jnp.bool_)
+    raw = RawBatch(
+        obs=obs, next_obs=next_obs, action=action, reward=shape(rows), terminated=ends, ended=ends
+    )
     scale = Scale(shape((spaces.obs_size,)), shape((spaces.obs_size,)), shape(()))
     net = network(setup.common, spaces)
     label = compile_programs(setup.algorithm, setup.config, setup.common, net).label
