@@ -1,8 +1,9 @@
 """Errors that a user can mend: one sentence each, with the exit code that the command line gives."""
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO_ERROR = 64, 65, 66, 73, 74
@@ -43,6 +44,13 @@ def refuse_below(least: int, name: str, value: int) -> None:
     """Refuse a number below the least that makes sense."""
     if value < least:
         raise ToppoError(f"{name} is {value}, but must be at least {least}")
+
+
+def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Ask for the known name that is nearest to a wrong one; if none is near, name all of them, or ``otherwise``."""
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else otherwise or f"choose one of {', '.join(names)}"
 
 
 def safe_message(error: BaseException) -> str:

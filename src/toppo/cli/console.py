@@ -1,4 +1,4 @@
-"""A console that may lose its reader."""
+"""A console whose reader may leave."""
 
 import os
 import sys
@@ -7,15 +7,15 @@ from rich.console import Console
 
 
 class Terminal(Console):
-    """A console that falls silent when nobody reads it any more, instead of ending what it tells of."""
+    """A console that falls silent when its pipe is closed, so that a run or a study continues."""
 
     def on_broken_pipe(self) -> None:
-        """The other end of the pipe is closed."""
+        """Discard all further output."""
         mute()
 
 
 def mute() -> None:
-    """Send what this process still says to nobody."""
+    """Discard what this process prints from now on."""
     nobody = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nobody, sys.stdout.fileno())
     os.close(nobody)

@@ -1,11 +1,12 @@
-"""What a person sees while a run goes on: a live panel on a terminal, a plain line now and then elsewhere."""
+"""What a person sees during a run: a live panel on a terminal, a plain line every ten seconds elsewhere."""
 
 import time
 from collections import deque
+from statistics import fmean
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
@@ -21,12 +22,13 @@ SECONDS_BETWEEN_LINES = 10.0
 MAX_WARNINGS = 3  # about environments that failed
 
 
-class Screen:
-    """An observer of a run."""
+class RunDisplay:
+    """Shows every iteration of a run."""
 
     def __init__(self, title: str, console: Console) -> None:
-        """Prepare; nothing is shown before the first iteration."""
-        self.title, self.console = title, console
+        """Remember the title and the console; `with` opens the panel."""
+        self.title = title
+        self.console = console
         self.recent: deque[float] = deque(maxlen=20)
         self.history: list[float] = []
         self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
@@ -34,72 +36,83 @@ class Screen:
         self._warnings = 0
 
     def __enter__(self) -> Self:
-        """Open the live view."""
+        """Open the live panel."""
         if self._live:
             self._live.start()
-            self._live.update(Panel(Text("starting: compiling and taking the first steps"), title=escape(self.title)))
+            self._live.update(self._boxed("starting: compiling and taking the first steps"))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the live view."""
+        """Close the live panel."""
         if self._live:
             self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
-        """Show an iteration; a run goes on when nobody looks at it any more."""
+        """Show an iteration; the run continues when the terminal has gone."""
         try:
             self._show(progress)
-        except OSError:  # the terminal has gone
+        except OSError:
             mute()
+
+    def outcome(self) -> str:
+        """The mean return of the last episodes, in a sentence."""
+        return f"Mean return of {self._last_episodes()}: {self._mean()}" if self.recent else "No episode ended"
 
     def _show(self, progress: Progress) -> None:
         for fault in progress.iteration.faults[: MAX_WARNINGS - self._warnings]:
             self._warnings += 1
-            last = " (further faults stand in faults.jsonl)" if self._warnings == MAX_WARNINGS else ""
+            last = " (faults.jsonl has the others)" if self._warnings == MAX_WARNINGS else ""
             self.console.print(f"warning: {escape(fault.sentence)}{last}", highlight=False, soft_wrap=True)
         returns = [e.ret for e in progress.iteration.episodes]
         self.recent.extend(returns)
         if returns:
-            self.history.append(sum(returns) / len(returns))
+            self.history.append(fmean(returns))
         if self._live:
             self._live.update(self._panel(progress))
             return
-        now, steps = time.monotonic(), progress.iteration.state.steps
-        if now - self._last_line >= SECONDS_BETWEEN_LINES or steps >= progress.spec.total_timesteps:
+        now = time.monotonic()
+        finished = progress.iteration.state.steps >= progress.spec.total_timesteps
+        if finished or now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
             self.console.print(self._line(progress), highlight=False, soft_wrap=True)
 
     def _line(self, progress: Progress) -> str:
-        metrics, steps = progress.iteration.metrics, progress.iteration.state.steps
+        metrics = progress.iteration.metrics
+        total = f"{progress.spec.total_timesteps:,}"
         return (
-            f"{steps:>10,} / {progress.spec.total_timesteps:,} steps  return {self._mean():>9}  {speed(progress):,.0f} steps/s  "
-            f"{time_left(progress)} left  |M| {metrics['memory/size']}  TV {metrics['train/tv']:.3f}"
+            f"{progress.iteration.state.steps:>{len(total)},} / {total}  return {self._mean():>8}  "
+            f"{speed(progress):>6,.0f} steps/s  {time_left(progress)} left  "
+            f"|M| {metrics['memory/size']}  TV {metrics['train/tv']:.3f}"
         )
 
     def _panel(self, progress: Progress) -> Panel:
-        metrics, steps, total = (
-            progress.iteration.metrics,
-            progress.iteration.state.steps,
-            progress.spec.total_timesteps,
-        )
-        rows = Table.grid(padding=(0, 2))
+        metrics = progress.iteration.metrics
+        steps = progress.iteration.state.steps
+        total = progress.spec.total_timesteps
         kl = metrics["memory/kl"]
         assert isinstance(kl, list)
-        distances = " ".join(f"{x:.3f}" for x in kl) or "-"
-        rows.add_row("", ProgressBar(total=total, completed=min(steps, total), width=60))
-        rows.add_row("steps", f"{steps:,} of {total:,}   {speed(progress):,.0f} steps/s   {time_left(progress)} left")
-        rows.add_row("return", f"{self._mean()}   (mean of the last {len(self.recent)} episodes)")
-        rows.add_row("", Text(sparkline(self.history, 60), style="cyan"))
+        distances = f"   KL {min(kl):.3f} to {max(kl):.3f}" if kl else ""
         # A trust region clips nothing.
         clipped = f"   clipped {metrics['train/clip_fraction']:.0%}" if "train/clip_fraction" in metrics else ""
+        rows = Table.grid(padding=(0, 2))
+        rows.add_row("", ProgressBar(total=total, completed=min(steps, total), width=60))
+        rows.add_row("steps", f"{steps:,} of {total:,}   {speed(progress):,.0f} steps/s   {time_left(progress)} left")
+        rows.add_row("return", f"{self._mean()}   (mean of {self._last_episodes()})" if self.recent else "-")
+        rows.add_row("", Text(sparkline(self.history, 60), style="cyan"))
         rows.add_row("update", f"TV {metrics['train/tv']:.3f}   epochs {metrics['train/epochs']}{clipped}")
-        rows.add_row("memory", f"|M| {metrics['memory/size']}   kept {metrics['memory/kept']}   KL {distances}")
-        return Panel(rows, title=escape(self.title), title_align="left", expand=False)
+        rows.add_row("memory", f"|M| {metrics['memory/size']}   kept {metrics['memory/kept']}{distances}")
+        return self._boxed(rows)
+
+    def _boxed(self, content: RenderableType) -> Panel:
+        return Panel(content, title=escape(self.title), title_align="left", expand=False)
 
     def _mean(self) -> str:
-        return f"{sum(self.recent) / len(self.recent):,.1f}" if self.recent else "-"
+        return f"{fmean(self.recent):,.1f}" if self.recent else "-"
+
+    def _last_episodes(self) -> str:
+        return f"the last {len(self.recent)} episodes" if len(self.recent) > 1 else "one episode"
 
 
 def speed(progress: Progress) -> float:
@@ -108,18 +121,18 @@ def speed(progress: Progress) -> float:
 
 
 def time_left(progress: Progress) -> str:
-    """Minutes and seconds at the present speed."""
+    """Time to the end at the present speed, as [hours:]minutes:seconds."""
     seconds = max(0, progress.spec.total_timesteps - progress.iteration.state.steps) / max(speed(progress), 1e-9)
     hours, rest = divmod(round(seconds), 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
 
 
 def sparkline(values: list[float], width: int) -> str:
-    """A small drawing of a curve, the mean of every stretch a column."""
+    """A curve drawn in one line of text; every column is the mean of a stretch of it."""
     if not values:
         return ""
     size = max(1, -(-len(values) // width))
-    means = [sum(part) / len(part) for part in (values[i : i + size] for i in range(0, len(values), size))]
-    low, high = min(means), max(means)
-    span = (high - low) or 1.0
+    means = [fmean(values[i : i + size]) for i in range(0, len(values), size)]
+    low = min(means)
+    span = (max(means) - low) or 1.0
     return "".join(BARS[min(len(BARS) - 1, int((m - low) / span * len(BARS)))] for m in means)

@@ -1,4 +1,4 @@
-"""What a person sees while a study goes on: a live table on a terminal, plain lines elsewhere."""
+"""What a person sees during a study: a live table on a terminal, plain lines elsewhere."""
 
 import time
 from types import TracebackType
@@ -19,19 +19,23 @@ SECONDS_BETWEEN_LINES = 60.0
 SECONDS_BETWEEN_READS = 1.0
 
 
-class StudyScreen:
-    """An observer of a study."""
+class StudyDisplay:
+    """Shows how far a study is."""
 
     def __init__(self, title: str, folder: Folder, console: Console) -> None:
-        """Nothing is shown before the first look."""
-        self.title, self.folder, self.console = title, folder, console
+        """Remember the title, the folder and the console; `with` opens the live table."""
+        self.title = title
+        self.folder = folder
+        self.console = console
         self._live = Live(console=console, refresh_per_second=2, transient=True) if console.is_terminal else None
-        self._began, self._read, self._line = time.monotonic(), -SECONDS_BETWEEN_READS, time.monotonic()
-        self._first: dict[str, tuple[float, int]] = {}  # when a run was first seen by this process, and its steps then
-        self._gained = 0  # steps of runs that this process has seen to their end
+        self._began = time.monotonic()
+        self._last_line = self._began
+        self._last_read = -SECONDS_BETWEEN_READS
+        self._first: dict[str, tuple[float, int]] = {}  # when this process first saw a run, and its steps then
+        self._ended_steps = 0  # steps that this process has seen of runs that ended
 
     def __enter__(self) -> Self:
-        """Open the live view."""
+        """Open the live table."""
         if self._live:
             self._live.start()
         return self
@@ -39,62 +43,63 @@ class StudyScreen:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the live view."""
+        """Close the live table."""
         if self._live:
             self._live.stop()
 
-    def __call__(self, standing: StudyStatus) -> None:
-        """Show how the study stands; it goes on when nobody looks at it any more."""
+    def __call__(self, status: StudyStatus) -> None:
+        """Show how far the study is; it continues when the terminal has gone."""
         try:
-            self._show(standing)
-        except OSError:  # the terminal has gone
+            self._show(status)
+        except OSError:
             mute()
 
-    def _show(self, standing: StudyStatus) -> None:
+    def _show(self, status: StudyStatus) -> None:
         now = time.monotonic()
-        if standing.event:
-            done = f"{len(standing.finished)}/{len(standing.jobs)}"
-            self.console.print(f"[{_clock(now - self._began)}] {done}  {standing.event}", highlight=False, markup=False)
-        if now - self._read < SECONDS_BETWEEN_READS:
+        if status.event:
+            done = f"{len(status.finished)}/{len(status.jobs)}"
+            self.console.print(f"[{_clock(now - self._began)}] {done}  {status.event}", highlight=False, markup=False)
+        if now - self._last_read < SECONDS_BETWEEN_READS:
             return
-        self._read = now
-        steps = {job.name: self.folder.steps(job) for job in standing.running}
-        self._follow(steps, standing, now)
+        self._last_read = now
+        steps = {job.name: self.folder.steps(job) for job in status.running}
+        self._count_steps(steps, status, now)
         if self._live:
-            self._live.update(self._table(standing, steps, now))
-        elif now - self._line >= SECONDS_BETWEEN_LINES:
-            self._line = now
-            self.console.print(f"[{_clock(now - self._began)}] {self._total(standing, steps, now)}", markup=False)
+            self._live.update(self._table(status, steps, now))
+        elif now - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            self.console.print(f"[{_clock(now - self._began)}] {self._total(status, steps, now)}", markup=False)
 
-    def _follow(self, steps: dict[str, int], standing: StudyStatus, now: float) -> None:
+    def _count_steps(self, steps: dict[str, int], status: StudyStatus, now: float) -> None:
         for name, done in steps.items():
             self._first.setdefault(name, (now, done))
-        for job in standing.jobs:
+        for job in status.jobs:
             if job.name in self._first and job.name not in steps:
-                done = job.spec.total_timesteps if job.name in standing.finished else self.folder.steps(job)
-                self._gained += done - self._first.pop(job.name)[1]
+                done = job.spec.total_timesteps if job.name in status.finished else self.folder.steps(job)
+                self._ended_steps += done - self._first.pop(job.name)[1]
 
-    def _table(self, standing: StudyStatus, steps: dict[str, int], now: float) -> Group:
-        table = Table(title=escape(self.title), title_justify="left")
+    def _table(self, status: StudyStatus, steps: dict[str, int], now: float) -> Group:
+        table = Table(title=escape(self.title), title_justify="left", box=None)
         for name in ("run", "progress", "steps", "steps/s", "left"):
             table.add_column(name, justify="left" if name in ("run", "progress") else "right")
-        for job in standing.running:
-            done, total = steps[job.name], job.spec.total_timesteps
+        for job in status.running:
+            done = steps[job.name]
+            total = job.spec.total_timesteps
             began, first = self._first[job.name]
             speed = (done - first) / max(now - began, 1e-9)
             left = _clock((total - done) / speed) if speed > 0 else "-"
-            bar = ProgressBar(total=total, completed=min(done, total), width=24)
+            bar = ProgressBar(total=total, completed=min(done, total), width=12)
             table.add_row(escape(job.name), bar, f"{done:,} / {total:,}", f"{speed:,.0f}", left)
-        return Group(Text(self._total(standing, steps, now)), table)  # a low terminal cuts off what stands below
+        return Group(Text(self._total(status, steps, now)), table)  # a low terminal cuts off the end
 
-    def _total(self, standing: StudyStatus, steps: dict[str, int], now: float) -> str:
-        ended = {*standing.finished, *standing.faults}
-        to_do = sum(max(0, j.spec.total_timesteps - steps.get(j.name, 0)) for j in standing.jobs if j.name not in ended)
-        gained = self._gained + sum(steps[n] - first for n, (_, first) in self._first.items() if n in steps)
+    def _total(self, status: StudyStatus, steps: dict[str, int], now: float) -> str:
+        ended = {*status.finished, *status.faults}
+        to_do = sum(max(0, j.spec.total_timesteps - steps.get(j.name, 0)) for j in status.jobs if j.name not in ended)
+        gained = self._ended_steps + sum(steps[n] - first for n, (_, first) in self._first.items() if n in steps)
         left = _clock(to_do * (now - self._began) / gained) if gained > 0 else "-"
-        failed = f", {len(standing.faults)} failed" if standing.faults else ""
-        waiting = len(standing.jobs) - len(ended) - len(standing.running)
-        counts = f"{len(standing.finished)} finished, {len(standing.running)} running, {waiting} waiting{failed}"
+        failed = f", {len(status.faults)} failed" if status.faults else ""
+        waiting = len(status.jobs) - len(ended) - len(status.running)
+        counts = f"{len(status.finished)} finished, {len(status.running)} running, {waiting} waiting{failed}"
         return f"{counts}; {left} left"
 
 

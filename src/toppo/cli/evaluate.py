@@ -1,0 +1,79 @@
+"""``toppo evaluate`` and ``toppo plot``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Annotated
+
+from rich.console import Console
+from rich.markup import escape
+
+from toppo import agent
+from toppo.cli.flags import OwnEnv, argument, flag, optional, parse, require_at_least
+from toppo.envs import open_player
+from toppo.errors import ToppoError
+from toppo.runs import run as runs
+from toppo.runs.evaluate import MAX_STEPS, evaluate_policy, policy_of
+from toppo.runs.spec import algorithm
+from toppo.runs.video import record_video
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateFlags:
+    """Play episodes with a trained policy; its normaliser stays as it is."""
+
+    run: Annotated[Path, argument("RUN", "Run directory, or what Agent.save wrote.")]
+    episodes: Annotated[int, flag("Episodes to play.")] = 10
+    stochastic: Annotated[bool, flag("Sample actions instead of taking the most likely ones.")] = False
+    seed: Annotated[int, flag("Seed of the episodes.")] = 0
+    max_steps: Annotated[int, flag("Cut an episode off after so many steps, since some never end.")] = MAX_STEPS
+    video: Annotated[Path | None, optional("PATH", "Record the first seconds of an episode into this file (mp4).")] = (
+        None
+    )
+    env: OwnEnv = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlotFlags:
+    """Draw the learning curves of runs. Runs of one algorithm on one environment are averaged over their seeds."""
+
+    runs: Annotated[tuple[Path, ...], argument("RUN", "Run directories.")]
+    out: Annotated[Path, flag("Image to write (png, svg or pdf).")] = Path("curve.png")
+
+
+def evaluate(arguments: list[str]) -> None:
+    """Play episodes with a trained policy, print their returns, and record a video if asked to."""
+    given = parse("evaluate", EvaluateFlags, arguments)
+    require_at_least(given, episodes=1, max_steps=1, seed=0)
+    trained = agent.load(given.run)
+    source = given.env or runs.source_of(trained.spec)
+    policy = policy_of(trained.state, trained.setup)
+    episodes = evaluate_policy(
+        policy, open_player(source), given.episodes, given.seed, not given.stochastic, given.max_steps
+    )
+    returns = [episode.episode_return for episode in episodes]
+    cut = sum(not episode.ended for episode in episodes)
+    console = Console()
+    console.print(
+        f"{algorithm(trained.spec.algo).title} on {escape(source)} after {trained.num_timesteps:,} steps: "
+        f"return {fmean(returns):.1f} +- {pstdev(returns):.1f} over {len(returns)} episodes, "
+        f"mean length {fmean(episode.length for episode in episodes):.0f}"
+        + (f"; {cut} of them were cut off after {given.max_steps:,} steps (--max-steps)" if cut else ""),
+        highlight=False,
+    )
+    if given.video:
+        so_far = record_video(policy, source, given.video, given.seed)
+        console.print(
+            f"video of the first seconds of an episode (return so far {so_far:.1f}): {given.video}", highlight=False
+        )
+
+
+def plot(arguments: list[str]) -> None:
+    """Draw learning curves."""
+    from toppo.report.figures import learning_curves
+
+    given = parse("plot", PlotFlags, arguments)
+    if not given.runs:
+        raise ToppoError("no run was given: name at least one run directory")
+    learning_curves(given.runs, given.out)
+    Console().print(f"learning curves: {given.out}", highlight=False)

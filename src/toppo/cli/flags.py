@@ -1,0 +1,105 @@
+"""Flags: every command declares its own as a typed record, and tyro fills it in."""
+
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
+
+import tyro
+
+from toppo.collect.faults import OnNan
+from toppo.errors import USAGE, ToppoError, refuse_below, suggestion
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Flags = TypeVar("Flags", bound="DataclassInstance")
+
+
+def argument(metavar: str, text: str) -> object:
+    """Describe an argument without a flag; its field has no default."""
+    return tyro.conf.arg(help=text, metavar=metavar, help_behavior_hint="(required)")
+
+
+def flag(text: str) -> object:
+    """Describe a flag; tyro adds its default to the text."""
+    return tyro.conf.arg(help=text)
+
+
+def optional(metavar: str, text: str) -> object:
+    """Describe a flag whose default is None; the text says what that means."""
+    return tyro.conf.arg(help=text, metavar=metavar, help_behavior_hint="")
+
+
+# Flags that stand in several records, or would not fit on a line there.
+Workers = Annotated[
+    int | None,
+    optional("INT", "Processes that step environments; 0: none (default: one per environment, at most one per core)."),
+]
+CheckpointEvery = Annotated[int, flag("Steps between checkpoints.")]
+EvaluateEvery = Annotated[int, flag("Steps between tests of 10 deterministic episodes; 0: none.")]
+OwnEnv = Annotated[str | None, optional("ENV", "Environment id, if Gymnasium does not know the run's own.")]
+
+
+@dataclass(frozen=True)
+class ExecutionFlags:
+    """How the run is carried out. Without faults, nothing here changes its numbers."""
+
+    workers: Workers = None
+    checkpoint_every: CheckpointEvery = 50_000
+    tensorboard: Annotated[bool, flag("Write TensorBoard event files.")] = True
+    on_nan: Annotated[OnNan, flag("Whether NaN or infinity ends the run, or only the episode before it.")] = "raise"
+    env_timeout: Annotated[float, flag("Seconds that a step or reset in a worker may take (inf: no limit).")] = 60.0
+    env_restarts: Annotated[int, flag("How often toppo replaces an environment that raises, hangs or crashes.")] = 0
+    evaluate_every: EvaluateEvery = 0
+
+
+def parse(command: str, kind: type[Flags], arguments: list[str], text: str | None = None) -> Flags:
+    """Read the flags of a command; a mistake ends in an explanation and the exit code for usage."""
+    if {"-h", "--help"} & set(arguments):
+        arguments = ["--help"]  # tyro's help leaves out what was given already
+    else:
+        _refuse_unknown_options(command, set(_options_of(kind)), arguments)
+    config = (tyro.conf.OmitArgPrefixes, tyro.conf.PositionalRequiredArgs)
+    try:
+        return tyro.cli(kind, args=arguments, prog=f"toppo {command}", description=text or kind.__doc__, config=config)
+    except SystemExit as leave:
+        raise SystemExit(USAGE if leave.code else 0) from None
+
+
+def require_at_least(flags: object, **bounds: int) -> None:
+    """Refuse a flag below the least value that makes sense; None has passed already."""
+    for name, bound in bounds.items():
+        value = getattr(flags, name)
+        if value is not None:
+            refuse_below(bound, name, value)
+
+
+def changed_flags(flags: "DataclassInstance", *names: str) -> list[str]:
+    """Write the named flags (all if none is named) that differ from their default as words of a command line."""
+    words = []
+    for field in fields(flags):
+        value = getattr(flags, field.name)
+        if field.name in (names or (field.name,)) and value != field.default:
+            words += [f"--{field.name.replace('_', '-')}", str(value)]
+    return words
+
+
+def _refuse_unknown_options(command: str, known: set[str], arguments: list[str]) -> None:
+    for word in arguments:
+        option = word.partition("=")[0].replace("_", "-")
+        if option.startswith("--") and option not in known:
+            way_out = suggestion(option, sorted(known), f"toppo {command} --help shows all")
+            raise ToppoError(f"toppo {command} has no option {option}: {way_out}")
+
+
+def _options_of(kind: "type[DataclassInstance]") -> Iterator[str]:
+    """The options of a record, and of the records inside it."""
+    hints = get_type_hints(kind)
+    for field in fields(kind):
+        if is_dataclass(hints[field.name]):
+            yield from _options_of(hints[field.name])
+        elif field.default is not MISSING:
+            option = field.name.replace("_", "-")
+            yield f"--{option}"
+            if hints[field.name] is bool:
+                yield f"--no-{option}"

@@ -1,0 +1,63 @@
+"""``toppo list`` and ``toppo theory``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from rich.console import Console
+from rich.table import Table
+
+from toppo.algos import REGISTRY
+from toppo.cli.flags import flag, parse, require_at_least
+from toppo.reproduce.figures import FIGURES
+from toppo.reproduce.study_figures import STUDY_FIGURES
+from toppo.runs.presets import PAPER_GAMES, PAPER_TASKS
+from toppo.studies.paper import PAPER
+
+
+@dataclass(frozen=True)
+class ListFlags:
+    """Show the algorithms, the paper's environments, the figures and the studies."""
+
+
+@dataclass(frozen=True)
+class TheoryFlags:
+    """Check every statement of the paper on random finite problems and by search."""
+
+    mdps: Annotated[int, flag("Random problems per statement.")] = 2000
+    seed: Annotated[int, flag("Seed of the problems and of the searches.")] = 0
+    out: Annotated[Path, flag("Directory for the report and its figures.")] = Path("runs/theory")
+
+
+def list_all(arguments: list[str]) -> None:
+    """Show what can be chosen."""
+    parse("list", ListFlags, arguments)
+    algorithms = {name: f"{chosen.title}: {chosen.summary}" for name, chosen in REGISTRY.items()}
+    suffix = "NoFrameskip-v4"
+    games = ", ".join(game.removesuffix(suffix) for game in PAPER_GAMES)
+    environments = {"MuJoCo": ", ".join(PAPER_TASKS), "Atari": f"{games} (ENV is GAME{suffix})"}
+    figures = {name: chosen.text for name, chosen in {**STUDY_FIGURES, **FIGURES}.items()}
+    console = Console()
+    console.print(_section("Algorithms: toppo train ENV --algo NAME", algorithms))
+    console.print(_section("Environments of the paper; any other Gymnasium id works as well", environments))
+    console.print(_section("Figures of the paper: toppo reproduce NAME", figures))
+    console.print(_section("Studies: toppo study NAME", {name: study.text for name, study in PAPER.items()}))
+    console.print("Every setting of an algorithm: toppo train ENV --algo NAME --help", highlight=False)
+
+
+def theory(arguments: list[str]) -> None:
+    """Check the theory."""
+    from toppo.theory.run import run
+
+    given = parse("theory", TheoryFlags, arguments)
+    require_at_least(given, mdps=1, seed=0)
+    run(given.mdps, given.seed, given.out)
+
+
+def _section(title: str, texts: dict[str, str]) -> Table:
+    table = Table(title=f"\n{title}", title_justify="left", title_style="bold", box=None, show_header=False)
+    table.add_column(no_wrap=True, style="cyan")
+    table.add_column()
+    for name, text in texts.items():
+        table.add_row(name, text)
+    return table

@@ -1,0 +1,155 @@
+"""``toppo train`` and ``toppo resume``."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, make_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_type_hints
+
+import tyro
+from rich.markup import escape
+
+from toppo.agent import default_workers
+from toppo.algos import REGISTRY
+from toppo.algos.settings import Common, help_texts
+from toppo.cli.console import Terminal
+from toppo.cli.flags import ExecutionFlags, OwnEnv, argument, flag, optional, parse, require_at_least
+from toppo.cli.progress import RunDisplay
+from toppo.collect.faults import tolerance
+from toppo.envs.source import is_registered
+from toppo.errors import ToppoError
+from toppo.rundir.layout import Layout, read_json
+from toppo.runs import run as runs
+from toppo.runs.presets import defaults
+from toppo.runs.run import Options
+from toppo.runs.signals import Interrupted
+from toppo.runs.spec import Spec, algorithm, from_json
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainFlags:
+    """What every algorithm's `toppo train` takes; its settings are added when the algorithm is known."""
+
+    env: Annotated[str, argument("ENV", "Gymnasium id, such as HalfCheetah-v5 or package.module:Env-v0.")]
+    algo: Annotated[str, flag(f"One of {', '.join(REGISTRY)}.")] = "toppo"
+    total_timesteps: Annotated[int, flag("Environment steps to train for.")] = 1_000_000
+    seed: Annotated[int, flag("Seed of everything random in the run.")] = 0
+    out: Annotated[Path | None, optional("PATH", "Run directory (default: runs/ENV__ALGO__SEED__TIME).")] = None
+    execution: ExecutionFlags = field(default_factory=ExecutionFlags)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeFlags:
+    """Continue a run from its last checkpoint."""
+
+    run: Annotated[Path, argument("RUN", "Run directory.")]
+    env: OwnEnv = None
+    allow_drift: Annotated[bool, flag("Continue although installed versions differ from the run's.")] = False
+    execution: ExecutionFlags = field(default_factory=ExecutionFlags)
+
+
+def train(arguments: list[str]) -> None:
+    """Train a policy from scratch."""
+    algo, env = _algo_and_env(arguments)
+    given, spec = _read_spec(algo, env, arguments)
+    if spec.env != env:  # a flag's value stood before the environment, which has defaults of its own
+        given, spec = _read_spec(algo, spec.env, arguments)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    root = given.out or Path("runs") / f"{spec.env.replace('/', '-').replace(':', '-')}__{algo}__{spec.seed}__{stamp}"
+    options = _run_options(given.execution, spec)
+    _run_with_display(spec, root, lambda display: runs.start(spec, spec.env, root, options, display))
+
+
+def resume(arguments: list[str]) -> None:
+    """Continue a run to the same bytes as if it had never stopped."""
+    given = parse("resume", ResumeFlags, arguments)
+    spec = from_json(read_json(Layout(given.run).spec))
+    options = _run_options(given.execution, spec)
+    _run_with_display(
+        spec, given.run, lambda display: runs.resume(given.run, given.env, options, display, given.allow_drift)
+    )
+
+
+def _algo_and_env(arguments: list[str]) -> tuple[str, str]:
+    """Algorithm and environment, read before the rest because the settings depend on them."""
+    algo = "toppo"
+    others = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--algo":
+            algo = next(words, algo)
+        elif word.startswith("--algo="):
+            algo = word.removeprefix("--algo=")
+        else:
+            others.append(word)
+    return algorithm(algo).name, next((word for word in others if not word.startswith("-")), "")
+
+
+def _read_spec(algo: str, env: str, arguments: list[str]) -> tuple[TrainFlags, Spec]:
+    """Read all flags of `toppo train`, where the defaults of the settings are those of this algorithm on ENV."""
+    common, config = defaults(algo, env)
+    title = algorithm(algo).title
+    shared_flags = _settings_flags(common, "Settings that every algorithm has.")
+    own_flags = _settings_flags(config, f"Settings of {title}.")
+    groups = [
+        ("shared", shared_flags, shared_flags()),
+        ("own", Annotated[own_flags, tyro.conf.arg(name=title)], own_flags()),
+    ]
+    kind = make_dataclass("TrainFlags", groups, bases=(TrainFlags,), frozen=True, kw_only=True)
+    given = parse("train", kind, arguments, f"Train {title}. The defaults are those of {title} on ENV.")
+    try:
+        shared = Common(**vars(given.shared))
+        own = type(config)(**vars(given.own))
+        return given, Spec(given.env, algo, given.total_timesteps, given.seed, shared, own)
+    except ValueError as error:
+        raise ToppoError(str(error)) from error
+
+
+def _settings_flags(values: "DataclassInstance", text: str) -> type:
+    """A record of flags with the names, texts and values of a settings object."""
+    hints = get_type_hints(type(values))
+    flags = [
+        (name, Annotated[hints[name], flag(line)], getattr(values, name))
+        for name, line in help_texts(type(values)).items()
+    ]
+    return make_dataclass(type(values).__name__, flags, frozen=True, namespace={"__doc__": text})
+
+
+def _run_options(given: ExecutionFlags, spec: Spec) -> Options:
+    require_at_least(given, workers=0, checkpoint_every=1, evaluate_every=0)
+    return Options(
+        workers=default_workers(spec) if given.workers is None else given.workers,
+        checkpoint_every=given.checkpoint_every,
+        tensorboard=given.tensorboard,
+        tolerance=tolerance(given.on_nan, given.env_timeout, given.env_restarts),
+        evaluate_every=given.evaluate_every,
+    )
+
+
+def _run_with_display(spec: Spec, root: Path, run: Callable[[RunDisplay], object]) -> None:
+    """Run with a live display; print at the end where the run is, what it reached and what to type next."""
+    console = Terminal()
+    title = f"{algorithm(spec.algo).title} on {spec.env}, seed {spec.seed}"
+    if not console.is_terminal:
+        console.print(f"{escape(title)}: {spec.total_timesteps:,} steps into {root}", highlight=False, soft_wrap=True)
+    display = RunDisplay(title, console)
+    began = time.monotonic()
+    named = "" if is_registered(spec.env) else f" --env {spec.env}"
+    try:
+        with display:
+            run(display)
+    except Interrupted as stop:
+        console.print(f"stopped by {stop}; saved.  Next: toppo resume {root}{named}", highlight=False, soft_wrap=True)
+        raise SystemExit(stop.code) from None
+    console.print(
+        f"{escape(title)}: finished in {time.monotonic() - began:.0f} s.  {display.outcome()}\n"
+        f"  run   {root}{os.sep}\n"
+        f"  next  toppo evaluate {root}{named} --video {root}{os.sep}video.mp4\n"
+        f"        toppo plot {root} --out {root}{os.sep}curve.png",
+        highlight=False,
+        soft_wrap=True,
+    )
