@@ -103,7 +103,7 @@ def appeared(calls: list[Call], root: Path) -> dict[str, int]:
 
 def calls(folder: Path, out: Path, go_on: bool) -> Iterator[dict[str, Any]]:
     """A run with a worker process, a study on this machine, and every crafted directory with four commands."""
-    toppo = [sys.executable, "-m", "toppo.cli"]
+    toppo = [sys.executable, "-m", "toppo"]
     root = folder / "watched"
     flags = ["--total-timesteps", 960, "--checkpoint-every", 96, "--workers", 1, "--out", root]
     found = watch(folder, [*toppo, "train", *TRAIN, *flags])

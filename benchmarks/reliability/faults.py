@@ -75,7 +75,7 @@ def disks(folder: Path) -> Iterator[dict[str, Any]]:
 
     yield judge("limit on the size of files", folder / "limited", Child(limited, log).wait())
     inject = ["-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=60+"]
-    program = [sys.executable, "-m", "toppo.cli", *map(str, train), str(folder / "eio")]
+    program = [sys.executable, "-m", "toppo", *map(str, train), str(folder / "eio")]
     done = subprocess.run(["strace", "-qq", "-f", "-o", os.devnull, *inject, *program], capture_output=True, text=True)
     ended = type("Done", (), {"code": done.returncode, "output": done.stdout + done.stderr})
     yield judge("errors of the disk", folder / "eio", ended)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import toppo.cli.commands  # noqa: F401 - imported once, for all children
+import toppo.cli.train  # noqa: F401 - imported once, for all children
 from toppo.cli import main
 from toppo.rundir.checkpoint import newest_checkpoint
 

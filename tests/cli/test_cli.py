@@ -81,7 +81,7 @@ def test_the_version(capsys):
 
 
 def test_the_installed_command_works():
-    done = subprocess.run([sys.executable, "-m", "toppo.cli", "nonsense"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "toppo", "nonsense"], capture_output=True, text=True)
     assert done.returncode == 64
     assert done.stderr == f"toppo: 'nonsense' is not a command: choose one of {', '.join(COMMANDS)}\n"
 
@@ -92,7 +92,8 @@ def test_every_command_explains_itself(capsys, command):
 
 
 @pytest.mark.parametrize("algo", REGISTRY)
-def test_every_setting_is_a_flag_with_its_text_and_default(capsys, algo):
+def test_every_setting_is_a_flag_with_its_text_and_default(capsys, monkeypatch, algo):
+    monkeypatch.setenv("COLUMNS", "80")  # a wide terminal gets two columns
     text = help_of(capsys, "train", "Pendulum-v1", "--algo", algo)
     flat = re.sub(r"[\s│|]+", " ", text)
     for settings in defaults(algo, "Pendulum-v1"):
@@ -104,7 +105,7 @@ def test_every_setting_is_a_flag_with_its_text_and_default(capsys, algo):
             assert f"{line} (default: {default})" in flat, name
             assert bool(re.search(rf"--no-{name}\b(?!-)", text)) == (type(field.default) is bool), name
     for name in (
-        "steps",
+        "total-timesteps",
         "seed",
         "out",
         "workers",
@@ -129,11 +130,11 @@ def test_settings_of_another_algorithm_are_not_offered(capsys):
         (["no.module:Env-v0"], "'no.module:Env-v0' needs the module 'no'"),
         (["Pendulum-v1", "--algo", "sac"], "'sac' is not an algorithm: choose one of toppo, ppo"),
         (["Pendulum-v1", "--gamma", 1.5], "gamma is 1.5, but must be in [0, 1)"),
-        (["Pendulum-v1", "--learning-rate", "inf"], "lr is inf, but must be finite"),
-        (["Pendulum-v1", "--log-std-init", "nan"], "log_std is nan, but must be finite"),
-        (["Pendulum-v1", "--total-timesteps", 0], "steps is 0, but must be at least 1"),
+        (["Pendulum-v1", "--learning-rate", "inf"], "learning_rate is inf, but must be finite"),
+        (["Pendulum-v1", "--log-std-init", "nan"], "log_std_init is nan, but must be finite"),
+        (["Pendulum-v1", "--total-timesteps", 0], "total_timesteps is 0, but must be at least 1"),
         (["Pendulum-v1", "--seed", -1], "seed is -1, but must be in [0, 2^31)"),
-        (["Pendulum-v1", "--n-steps", 100, "--n-envs", 3], "n is 100, but must be a multiple of envs = 3"),
+        (["Pendulum-v1", "--n-steps", 100, "--n-envs", 3], "n_steps is 100, but must be a multiple of n_envs = 3"),
         (["Pendulum-v1", "--workers", -1], "workers is -1, but must be at least 0"),
         (["Pendulum-v1", "--checkpoint-every", 0], "checkpoint_every is 0, but must be at least 1"),
         (
@@ -158,8 +159,33 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(capsys, empty_folder, 
 
 
 @pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["trian"], "'trian' is not a command: did you mean train?"),
+        (["xyz"], f"'xyz' is not a command: choose one of {', '.join(COMMANDS)}"),
+        (
+            ["train", "Pendulum-v1", "--learning-rat", 1],
+            "toppo train has no option --learning-rat: did you mean --learning-rate?",
+        ),
+        (
+            ["train", "Pendulum-v1", "--no_early_stopp"],
+            "toppo train has no option --no-early-stopp: did you mean --no-early-stop?",
+        ),
+        (
+            ["train", "Pendulum-v1", "--nonsense=3"],
+            "toppo train has no option --nonsense: toppo train --help shows all",
+        ),
+        (["resume", "run", "--worker", 1], "toppo resume has no option --worker: did you mean --workers?"),
+        (["reproduce", "run-times"], "'run-times' is not a figure: did you mean run-time?"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_near_one(capsys, arguments, sentence):
+    assert refused(capsys, *arguments) == (64, f"toppo: {sentence}\n")
+
+
+@pytest.mark.parametrize(
     "arguments",
-    [["Pendulum-v1", "--nonsense", 3], ["Pendulum-v1", "--total-timesteps", "many"], [], ["Pendulum-v1", "extra"]],
+    [["Pendulum-v1", "--total-timesteps", "many"], [], ["Pendulum-v1", "extra"]],
 )
 def test_what_cannot_be_parsed_is_explained(capsys, empty_folder, arguments):
     code, errors = refused(capsys, "train", *arguments)
@@ -229,8 +255,8 @@ def test_a_run_leaves_what_the_documentation_says(trained):
     assert names == expected | {"checkpoint", "tensorboard"}
     assert json.loads((trained / "status.json").read_text())["state"] == "finished"
     assert len(list((trained / "tensorboard").glob("events*"))) == 1
-    for name in ("spec.json", "versions.json", "status.json"):
-        assert json.loads((trained / name).read_text())["schema"] == 1
+    for name, schema in {"spec.json": 2, "versions.json": 1, "status.json": 1}.items():
+        assert json.loads((trained / name).read_text())["schema"] == schema
     for name in ("metrics.jsonl", "episodes.jsonl", "timing.jsonl"):
         assert json.loads((trained / name).read_text().splitlines()[0]) == {"schema": 1}
 
@@ -239,7 +265,7 @@ def test_the_closing_words_say_what_to_type_next(capsys, empty_folder):
     main(["train", "CartPole-v1", *SMALL, "--total-timesteps", "96", "--out", "run", "--no-tensorboard"])
     out = capsys.readouterr().out
     assert "ToPPO on CartPole-v1, seed 0: finished in" in out
-    assert "toppo evaluate run --video run/film.mp4" in out
+    assert "toppo evaluate run --video run/video.mp4" in out
     assert "toppo plot run --out run/curve.png" in out
 
 
@@ -256,7 +282,7 @@ def test_what_to_type_next_names_an_environment_that_a_file_may_not_choose(capsy
             "--no-tensorboard",
         ]
     )
-    assert "toppo evaluate run --env tests.support.probes:ProbeWalk-v0 --video run/film.mp4" in capsys.readouterr().out
+    assert "toppo evaluate run --env tests.support.probes:ProbeWalk-v0 --video run/video.mp4" in capsys.readouterr().out
     main(["evaluate", "run", "--env", "tests.support.probes:ProbeWalk-v0", "--episodes", "1"])
 
 
@@ -264,9 +290,7 @@ def test_what_to_type_next_names_an_environment_that_a_file_may_not_choose(capsy
 def test_a_figure_without_a_study_refuses_what_is_for_studies(capsys, empty_folder, figure):
     with pytest.raises(SystemExit):
         main(["reproduce", figure, "--jobs", "2", "--band", "std"])
-    assert (
-        f"{figure} runs no study, and knows nothing of --band std --jobs 2: leave that away" in capsys.readouterr().err
-    )
+    assert f"{figure} needs no study: leave out --band std --jobs 2" in capsys.readouterr().err
 
 
 def test_evaluate_says_what_it_saw_and_says_it_again(capsys, trained):
@@ -306,7 +330,7 @@ def test_list_names_algorithms_and_tasks(capsys):
     main(["list"])
     out = capsys.readouterr().out
     for name, algorithm in REGISTRY.items():
-        assert re.search(rf"│ {name} +│ {algorithm.title} +│ {algorithm.config().n_steps} ", out)
+        assert re.search(rf"^ {name} +{algorithm.title}: {re.escape(algorithm.summary)}", out, re.MULTILINE)
     assert "HalfCheetah-v5" in out
 
 
@@ -330,7 +354,8 @@ def test_the_defaults_of_an_environment_do_not_depend_on_where_it_stands(empty_f
 
 
 @pytest.mark.parametrize("order", [("HalfCheetah-v5", "--algo", "toppo"), ("--algo", "toppo", "HalfCheetah-v5")])
-def test_help_shows_the_defaults_of_the_environment(order, capsys):
+def test_help_shows_the_defaults_of_the_environment(order, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     flat = re.sub(r"[\s│|]+", " ", help_of(capsys, "train", *order))
     line = help_texts(Common)["reset_each_batch"]
     assert f"{line} (default: True)" in flat

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from tests.support.small import go, small_setup
 from toppo.algos import REGISTRY
-from toppo.cli.progress import Screen, sparkline, speed, time_left
+from toppo.cli.progress import RunDisplay, sparkline, speed, time_left
 from toppo.collect.faults import SurvivedFault
 from toppo.learn.loop import Iteration
 from toppo.learn.metrics import Episode
@@ -34,31 +34,31 @@ def progress(steps, returns=(), seconds=2.0, faults=()):
 
 def test_a_plain_output_gets_a_line_at_the_beginning_and_one_at_the_end():
     out = io.StringIO()
-    with Screen("title", Console(file=out, width=200)) as screen:
+    with RunDisplay("title", Console(file=out, width=200)) as display:
         for steps in range(100, 1001, 100):
-            screen(progress(steps, [float(steps)]))
+            display(progress(steps, [float(steps)]))
     lines = out.getvalue().splitlines()
     assert len(lines) == 2
     words = " ".join(lines[-1].split())
-    assert words == "1,000 / 1,000 steps return 550.0 500 steps/s 0:00 left |M| 3 TV 0.040"
+    assert words == "1,000 / 1,000 return 550.0 500 steps/s 0:00 left |M| 3 TV 0.040"
 
 
 def test_the_first_faults_are_shown_and_the_others_left_to_the_file():
     out = io.StringIO()
     faults = [SurvivedFault(0, 3, f"step {i} [red]raised", exact=True) for i in range(5)]
-    with Screen("title", Console(file=out, width=200)) as screen:
-        screen(progress(100, faults=faults[:2]))
-        screen(progress(1000, faults=faults[2:]))
+    with RunDisplay("title", Console(file=out, width=200)) as display:
+        display(progress(100, faults=faults[:2]))
+        display(progress(1000, faults=faults[2:]))
     warnings = [line for line in out.getvalue().splitlines() if line.startswith("warning: ")]
     assert warnings[:2] == ["warning: step 0 [red]raised", "warning: step 1 [red]raised"]
-    assert warnings[2:] == ["warning: step 2 [red]raised (further faults stand in faults.jsonl)"]
+    assert warnings[2:] == ["warning: step 2 [red]raised (faults.jsonl has the others)"]
 
 
 def test_a_terminal_gets_a_live_panel():
     out = io.StringIO()
-    with Screen("ToPPO [x]", Console(file=out, width=100, force_terminal=True)) as screen:
-        screen(progress(500, [1.0, 3.0]))
-        screen._live.refresh()
+    with RunDisplay("ToPPO [x]", Console(file=out, width=100, force_terminal=True)) as display:
+        display(progress(500, [1.0, 3.0]))
+        display._live.refresh()
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", out.getvalue())
     for part in (
         "ToPPO [x]",
@@ -68,7 +68,7 @@ def test_a_terminal_gets_a_live_panel():
         "2.0",
         "|M| 3",
         "kept 2",
-        "0.010 0.020",
+        "KL 0.010 to 0.020",
         "25%",
     ):
         assert part in text, part
@@ -78,8 +78,8 @@ def test_a_terminal_gets_a_live_panel():
 def test_the_panel_shows_what_every_algorithm_logs(algo):
     out = io.StringIO()
     (iteration,) = go(small_setup(algo, iterations=1))
-    with Screen(algo, Console(file=out, width=100, force_terminal=True)) as screen:
-        screen(progress(64)._replace(iteration=iteration))
+    with RunDisplay(algo, Console(file=out, width=100, force_terminal=True)) as display:
+        display(progress(64)._replace(iteration=iteration))
     assert ("clipped" in out.getvalue()) is ("trpo" not in algo)
 
 

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from tests.support.small_study import study_file
-from toppo.cli.study_progress import StudyScreen
+from toppo.cli.study_progress import StudyDisplay
 from toppo.rundir.jsonl import JsonLines
 from toppo.studies.folder import Folder
 from toppo.studies.run_jobs import StudyStatus
@@ -19,8 +19,9 @@ def test_the_table_shows_progress_speed_and_time_left(tmp_path, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("toppo.cli.study_progress.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), width=120)
-    screen, standing = StudyScreen("small", folder, console), StudyStatus(jobs, [], jobs[:1], {}, "2 runs")
-    screen(standing)
+    display = StudyDisplay("small", folder, console)
+    status = StudyStatus(jobs=jobs, finished=[], running=jobs[:1], faults={}, event="2 runs")
+    display(status)
     assert folder.steps(jobs[0]) == 0
     log.append({"time/total_timesteps": 250})
     log._file.write(b'{"time/total_times')  # it is being written at this moment
@@ -28,8 +29,8 @@ def test_the_table_shows_progress_speed_and_time_left(tmp_path, monkeypatch):
     assert folder.steps(jobs[0]) == 250
     now[0] += 50
     steps = {jobs[0].name: 250}
-    console.print(screen._table(standing, steps, now[0]))
-    console.print(screen._total(standing, steps, now[0]))
+    console.print(display._table(status, steps, now[0]))
+    console.print(display._total(status, steps, now[0]))
     shown = console.file.getvalue()
     assert "[0:00:00] 0/2  2 runs" in shown
     # 250 steps in 50 s: 750 are left of this run, 1750 of the study.
@@ -42,14 +43,14 @@ def test_time_left_is_told_by_the_steps_that_were_done(tmp_path, monkeypatch):
     folder.run(jobs[0]).mkdir()
     now = [0.0]
     monkeypatch.setattr("toppo.cli.study_progress.time.monotonic", lambda: now[0])
-    screen = StudyScreen("small", folder, Console(file=io.StringIO(), width=120))
-    screen(StudyStatus(jobs, [], jobs[:1], {}, ""))
+    display = StudyDisplay("small", folder, Console(file=io.StringIO(), width=120))
+    display(StudyStatus(jobs, [], jobs[:1], {}, ""))
     JsonLines(folder.run(jobs[0]) / "timing.jsonl").append({"time/total_timesteps": 100})
     now[0] = 10.0
     failed = StudyStatus(jobs, [], [], {jobs[0].name: "it failed"}, "")
-    screen(failed)
+    display(failed)
     # 100 steps in 10 s, and 1000 to do.
-    assert "0:01:40 left" in screen._total(failed, {}, now[0])
+    assert "0:01:40 left" in display._total(failed, {}, now[0])
 
 
 def test_a_study_goes_on_when_its_terminal_has_gone(tmp_path, monkeypatch):
@@ -61,5 +62,5 @@ def test_a_study_goes_on_when_its_terminal_has_gone(tmp_path, monkeypatch):
         def write(self, text):
             raise OSError(5, "Input/output error")
 
-    StudyScreen("small", folder, Console(file=Gone()))(StudyStatus(jobs, [], [], {}, "2 runs"))
+    StudyDisplay("small", folder, Console(file=Gone()))(StudyStatus(jobs, [], [], {}, "2 runs"))
     assert muted == [True]

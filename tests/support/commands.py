@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-TOPPO = [sys.executable, "-m", "toppo.cli"]
+TOPPO = [sys.executable, "-m", "toppo"]
 
 
 def start(*arguments: object, cwd: Path | None = None) -> subprocess.Popen[str]:

@@ -47,7 +47,7 @@ class ExecutionFlags:
     workers: Workers = None
     checkpoint_every: CheckpointEvery = 50_000
     tensorboard: Annotated[bool, flag("Write TensorBoard event files.")] = True
-    on_nan: Annotated[OnNan, flag("Whether NaN or infinity ends the run, or only the episode before it.")] = "raise"
+    on_nan: Annotated[OnNan, flag("If an environment gives NaN or infinity: fail, or truncate the episode.")] = "raise"
     env_timeout: Annotated[float, flag("Seconds that a step or reset in a worker may take (inf: no limit).")] = 60.0
     env_restarts: Annotated[int, flag("How often toppo replaces an environment that raises, hangs or crashes.")] = 0
     evaluate_every: EvaluateEvery = 0

@@ -36,7 +36,8 @@ def list_all(arguments: list[str]) -> None:
     suffix = "NoFrameskip-v4"
     games = ", ".join(game.removesuffix(suffix) for game in PAPER_GAMES)
     environments = {"MuJoCo": ", ".join(PAPER_TASKS), "Atari": f"{games} (ENV is GAME{suffix})"}
-    figures = {name: chosen.text for name, chosen in {**STUDY_FIGURES, **FIGURES}.items()}
+    figures = {name: figure.text for name, figure in STUDY_FIGURES.items()}
+    figures |= {name: figure.text for name, figure in FIGURES.items()}
     console = Console()
     console.print(_section("Algorithms: toppo train ENV --algo NAME", algorithms))
     console.print(_section("Environments of the paper; any other Gymnasium id works as well", environments))

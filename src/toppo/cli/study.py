@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from toppo.cli.console import Terminal
-from toppo.cli.flags import CheckpointEvery, EvaluateEvery, argument, changed_flags, flag, optional, parse, require_at_least
+from toppo.cli.flags import (
+    CheckpointEvery,
+    EvaluateEvery,
+    argument,
+    changed_flags,
+    flag,
+    optional,
+    parse,
+    require_at_least,
+)
 from toppo.cli.study_progress import StudyDisplay
 from toppo.errors import ToppoError, suggestion
 from toppo.runs.run import Options

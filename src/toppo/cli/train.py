@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainFlags:
-    """What every algorithm's `toppo train` takes; its settings are added when the algorithm is known."""
+    """What `toppo train` takes; `_read_spec` fills in the settings, which depend on the algorithm and ENV."""
 
     env: Annotated[str, argument("ENV", "Gymnasium id, such as HalfCheetah-v5 or package.module:Env-v0.")]
     algo: Annotated[str, flag(f"One of {', '.join(REGISTRY)}.")] = "toppo"
     total_timesteps: Annotated[int, flag("Environment steps to train for.")] = 1_000_000
     seed: Annotated[int, flag("Seed of everything random in the run.")] = 0
     out: Annotated[Path | None, optional("PATH", "Run directory (default: runs/ENV__ALGO__SEED__TIME).")] = None
+    own: object
+    shared: object
     execution: ExecutionFlags = field(default_factory=ExecutionFlags)
 
 
@@ -99,7 +101,7 @@ def _read_spec(algo: str, env: str, arguments: list[str]) -> tuple[TrainFlags, S
         ("shared", shared_flags, shared_flags()),
         ("own", Annotated[own_flags, tyro.conf.arg(name=title)], own_flags()),
     ]
-    kind = make_dataclass("TrainFlags", groups, bases=(TrainFlags,), frozen=True, kw_only=True)
+    kind: type[TrainFlags] = make_dataclass("TrainFlags", groups, bases=(TrainFlags,), frozen=True, kw_only=True)
     given = parse("train", kind, arguments, f"Train {title}. The defaults are those of {title} on ENV.")
     try:
         shared = Common(**vars(given.shared))
