@@ -50,7 +50,7 @@ def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Ask for the known name that is nearest to a wrong one; if none is near, name all of them, or ``otherwise``."""
     names = list(known)
     near = get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}?" if near else otherwise or f"choose one of {', '.join(names)}"
+    return f"did you mean `{near[0]}`?" if near else otherwise or f"choose one of {', '.join(names)}"
 
 
 def safe_message(error: BaseException) -> str:

@@ -161,22 +161,22 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(capsys, empty_folder, 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["trian"], "'trian' is not a command: did you mean train?"),
+        (["trian"], "'trian' is not a command: did you mean `train`?"),
         (["xyz"], f"'xyz' is not a command: choose one of {', '.join(COMMANDS)}"),
         (
             ["train", "Pendulum-v1", "--learning-rat", 1],
-            "toppo train has no option --learning-rat: did you mean --learning-rate?",
+            "toppo train has no option --learning-rat: did you mean `--learning-rate`?",
         ),
         (
             ["train", "Pendulum-v1", "--no_early_stopp"],
-            "toppo train has no option --no-early-stopp: did you mean --no-early-stop?",
+            "toppo train has no option --no-early-stopp: did you mean `--no-early-stop`?",
         ),
         (
-            ["train", "Pendulum-v1", "--nonsense=3"],
-            "toppo train has no option --nonsense: toppo train --help shows all",
+            ["train", "Pendulum-v1", "--zzzz=3"],
+            "toppo train has no option --zzzz: toppo train --help shows all",
         ),
-        (["resume", "run", "--worker", 1], "toppo resume has no option --worker: did you mean --workers?"),
-        (["reproduce", "run-times"], "'run-times' is not a figure: did you mean run-time?"),
+        (["resume", "run", "--worker", 1], "toppo resume has no option --worker: did you mean `--workers`?"),
+        (["reproduce", "run-times"], "'run-times' is not a figure: did you mean `run-time`?"),
     ],
 )
 def test_a_wrong_name_is_answered_with_the_near_one(capsys, arguments, sentence):

@@ -68,7 +68,7 @@ def test_a_changed_setting_changes_the_hash():
     ("change", "sentence"),
     [
         (lambda d: d.update(schema=1), "the spec has schema 1, but this version of toppo reads 2"),
-        (lambda d: d.update(colour="red"), "spec has no setting `colour`: choose from algo, common, config, "),
+        (lambda d: d.update(colour="red"), "spec has no setting `colour`: choose one of algo, common, config, "),
         (lambda d: d["common"].update(gama=0.9), "Common has no setting `gama`: did you mean `gamma`?"),
         (lambda d: d["config"].update(alph=1), "ToPPOConfig has no setting `alph`: did you mean `alpha`?"),
         (lambda d: d["common"].update(gamma="0.9"), "gamma is '0.9', but must be a float"),
@@ -147,7 +147,7 @@ def test_a_missing_setting_takes_its_default():
         ({"clip_range": 0.0}, "clip_range is 0.0, but must be above 0"),
         ({"n_policies": 0}, "n_policies is 0, but must be at least 1"),
         ({"alpha": -0.1}, "alpha is -0.1, but must be 0 or more"),
-        ({"nonsense": 1}, "ToPPO has no setting `nonsense`: choose from adam_eps, adapt_eps, "),
+        ({"nonsense": 1}, "ToPPO has no setting `nonsense`: choose one of adam_eps, adapt_eps, "),
         ({"learning_rat": 1}, "ToPPO has no setting `learning_rat`: did you mean `learning_rate`?"),
     ],
 )

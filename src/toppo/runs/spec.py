@@ -5,7 +5,6 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from toppo.algos import REGISTRY
 from toppo.algos.contract import Algorithm
 from toppo.algos.settings import Common, require
-from toppo.errors import BAD_DATA, ToppoError
+from toppo.errors import BAD_DATA, ToppoError, suggestion
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -106,9 +105,7 @@ def refuse_unknown(owner: str, names: Collection[str], known: Collection[str]) -
     """Refuse the first name that is not known, and suggest the one that is spelt most like it."""
     for name in names:
         if name not in known:
-            near = get_close_matches(str(name), known, n=1)
-            advice = f"did you mean `{near[0]}`?" if near else f"choose from {', '.join(sorted(known))}"
-            raise ValueError(f"{owner} has no setting `{name}`: {advice}")
+            raise ValueError(f"{owner} has no setting `{name}`: {suggestion(str(name), sorted(known))}")
 
 
 def _typed(data: Mapping[str, object], name: str, kind: type[T]) -> T:
