@@ -28,7 +28,7 @@ from toppo.learn.state import State
 from toppo.learn.xla import prepare
 from toppo.maths.moments import shift_and_factor
 from toppo.runs.presets import spec_for
-from toppo.runs.run import Options, Progress, setup_for, start
+from toppo.runs.run import RunOptions, RunProgress, setup_for, start
 
 COMPILING = 4  # iterations at the start that do not count
 
@@ -89,10 +89,10 @@ def profile(env_id: str, algo: str, iterations: int) -> dict[str, float]:
     spec = spec_for(env_id, algo, (iterations + COMPILING) * spec.config.n_steps, 0)
     with tempfile.TemporaryDirectory() as folder:
 
-        def observe(progress: Progress) -> None:
+        def observe(progress: RunProgress) -> None:
             seen.append((time.perf_counter(), progress.iteration.seconds))
 
-        state = start(spec, env_id, Path(folder) / "run", Options(workers=0), observe)
+        state = start(spec, env_id, Path(folder) / "run", RunOptions(workers=0), observe)
     laps = [seconds for _, seconds in seen[COMPILING:]]
     whole = [after - before for (before, _), (after, _) in zip(seen[COMPILING - 1 :], seen[COMPILING:], strict=False)]
     middle = {name: statistics.median(lap[name] for lap in laps) for name in laps[0]}

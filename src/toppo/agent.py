@@ -26,7 +26,7 @@ from toppo.learn.setup import Setup, acting, initial_state, plan
 from toppo.learn.state import State
 from toppo.learn.xla import prepare
 from toppo.rng import Stream, rng_for
-from toppo.rundir.checkpoint import Declared, newest_checkpoint, read_checkpoint, write_checkpoint
+from toppo.rundir.checkpoint import Declared, Facts, newest_checkpoint, read_checkpoint, write_checkpoint
 from toppo.rundir.layout import Layout
 from toppo.runs import run as runs
 from toppo.runs.evaluate import evaluate_policy, policy_of
@@ -177,7 +177,7 @@ def load(path: str | Path, env: EnvSource | None = None) -> Agent:
     """
     layout = Layout(Path(path))
 
-    def fits(facts: dict[str, Any], arrays: Mapping[str, Declared]) -> None:
+    def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
         check_facts(_setup_from(facts)[1], facts, arrays)
 
     is_run = layout.spec.is_file()
@@ -186,13 +186,13 @@ def load(path: str | Path, env: EnvSource | None = None) -> Agent:
     state = state_from_arrays(setup, checkpoint.arrays, checkpoint.facts.get("state", {}))
     if env is None:
         try:
-            env = runs.source_of(spec)
+            env = runs.registered_env_id(spec)
         except ToppoError:
             env = None
     return Agent(spec, env, setup, state)
 
 
-def _setup_from(facts: dict[str, Any]) -> tuple[Spec, Setup]:
+def _setup_from(facts: Facts) -> tuple[Spec, Setup]:
     """The fixed parts of an agent, as its file says."""
     spec, spaces = from_json(facts.get("spec")), spaces_from_json(facts.get("spaces"))
     return spec, Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.total_timesteps, spec.seed)

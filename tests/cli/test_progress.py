@@ -12,7 +12,7 @@ from toppo.learn.loop import Iteration
 from toppo.learn.metrics import Episode
 from toppo.learn.state import State
 from toppo.runs.presets import spec_for
-from toppo.runs.run import Progress
+from toppo.runs.run import RunProgress
 from toppo.runs.spec import from_json, to_json
 
 SPEC = spec_for("Pendulum-v1", "toppo", 1000, 0)
@@ -29,7 +29,7 @@ METRICS = {
 def progress(steps, returns=(), seconds=2.0, faults=()):
     state = State(None, None, None, (), (), 0, 0, steps)
     episodes = [Episode(steps, 0, r, 10) for r in returns]
-    return Progress(SPEC, Iteration(state, METRICS, episodes, {}, list(faults)), seconds, 0)
+    return RunProgress(SPEC, Iteration(state, METRICS, episodes, {}, list(faults)), seconds, 0)
 
 
 def test_a_plain_output_gets_a_line_at_the_beginning_and_one_at_the_end():

@@ -7,7 +7,7 @@ import pytest
 from toppo.rundir.layout import Layout
 from toppo.runs import run as runs
 from toppo.runs.presets import spec_for
-from toppo.runs.run import Options
+from toppo.runs.run import RunOptions
 
 TINY = {"n_steps": 64, "n_minibatches": 2, "n_epochs": 1, "warmup_steps": 64}
 ATARI = {"n_steps": 16, "n_envs": 2, "n_minibatches": 2, "n_epochs": 1}
@@ -21,16 +21,17 @@ PACKAGES = {"minigrid": "minigrid", "LunarLander-v3": "Box2D", "gymnasium_roboti
 
 
 @pytest.mark.parametrize("env_id", CASES)
-def test_a_stopped_run_continues_to_the_same_bytes(env_id, tmp_path, capsys):
+def test_a_stopped_run_continues_to_the_same_bytes(env_id, tmp_path):
     pytest.importorskip(PACKAGES.get(env_id.partition(":")[0], "ale_py"), reason="the package is not installed")
     algo, settings = CASES[env_id]
-    options, silent = Options(workers=0, checkpoint_every=1, tensorboard=False), lambda progress: None
+    told = []
+    options, silent = RunOptions(workers=0, checkpoint_every=1, tensorboard=False), lambda progress: None
     n = settings["n"]
 
     def spec(steps):
         return spec_for(env_id, algo, steps, 1, anneal_lr=False, **settings)
 
-    runs.start(spec(3 * n), env_id, tmp_path / "whole", options, silent)
+    runs.start(spec(3 * n), env_id, tmp_path / "whole", options, silent, told.append)
     runs.start(spec(2 * n), env_id, tmp_path / "part", options, silent)
     layout = Layout(tmp_path / "part")
     data = json.loads(layout.spec.read_text())
@@ -39,7 +40,7 @@ def test_a_stopped_run_continues_to_the_same_bytes(env_id, tmp_path, capsys):
     for name in ("metrics", "episodes"):
         whole, part = (getattr(Layout(tmp_path / x), name).read_bytes() for x in ("whole", "part"))
         assert whole == part, name
-    assert ("'mission' is text and is left out" in capsys.readouterr().out) == env_id.startswith("minigrid")
+    assert any("'mission' is text and is left out" in sentence for sentence in told) == env_id.startswith("minigrid")
     assert json.loads(layout.status.read_text())["exact"] is True
 
 

@@ -7,26 +7,26 @@ import shutil
 import pytest
 
 from tests.support import probes
-from tests.support.collecting import PATIENT, left_behind
 from tests.support.checkpoints import content
+from tests.support.collecting import PATIENT, left_behind
 from tests.support.worlds import dictionary, masked
-from toppo.runs import run as runs
-from toppo.collect.faults import FaultPolicy
 from toppo.collect.check_apart import check_env_in_subprocess
+from toppo.collect.faults import FaultPolicy
 from toppo.envs.world import look
 from toppo.errors import EnvironmentFault, ToppoError
-from toppo.runs.presets import spec_for
 from toppo.rundir.checkpoint import newest_checkpoint
 from toppo.rundir.jsonl import read_lines
-from toppo.runs.run import Options
+from toppo.runs import run as runs
+from toppo.runs.presets import spec_for
+from toppo.runs.run import RunOptions
 from toppo.runs.spec import spec_hash, to_json
 
 SETTINGS = {"n_steps": 40, "n_envs": 2, "n_minibatches": 2, "n_epochs": 1, "hidden": (8,), "warmup_steps": 40}
 SPEC = spec_for("failing", "ppo", 160, 0, **SETTINGS)
 
 
-def go(root, tolerance=PATIENT, workers=0, **options):
-    how = Options(workers=workers, checkpoint_every=40, tensorboard=False, tolerance=tolerance, **options)
+def go(root, fault_policy=PATIENT, workers=0, **options):
+    how = RunOptions(workers=workers, checkpoint_every=40, tensorboard=False, fault_policy=fault_policy, **options)
     return runs.start(SPEC, probes.failing, root, how, lambda progress: None)
 
 
@@ -76,7 +76,7 @@ def test_what_crashes_or_hangs_in_the_look_before_training_is_named(tmp_path, mo
     monkeypatch.setenv("FAULT", how)
     before = left_behind()
     with pytest.raises(EnvironmentFault, match=f"^rude: step 2 in the look before training: {words}$"):
-        runs.start(SPEC, probes.rude, tmp_path / "run", Options(1, tolerance=FaultPolicy(env_timeout=3)), print)
+        runs.start(SPEC, probes.rude, tmp_path / "run", RunOptions(1, fault_policy=FaultPolicy(env_timeout=3)), print)
     assert left_behind() == before
     assert not (tmp_path / "run").exists()
 
@@ -95,12 +95,12 @@ def test_the_look_gives_the_same_here_and_there():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_environment_that_cannot_be_closed_is_of_no_account(tmp_path, workers):
-    how = Options(workers=workers, checkpoint_every=40, tensorboard=False, evaluate_every=80)
+    how = RunOptions(workers=workers, checkpoint_every=40, tensorboard=False, evaluate_every=80)
     runs.start(SPEC, probes.clumsy, tmp_path / "run", how, lambda progress: None)
     assert status(tmp_path / "run")["state"] == "finished"
 
 
-def test_the_fault_that_ends_a_run_is_kept_whole(tmp_path, monkeypatch):
+def test_everything_about_the_fault_that_ends_a_run_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("FAULT", "raise")
     with pytest.raises(EnvironmentFault, match="ZeroDivisionError"):
         go(tmp_path / "run", FaultPolicy())
@@ -110,7 +110,7 @@ def test_the_fault_that_ends_a_run_is_kept_whole(tmp_path, monkeypatch):
     assert status(tmp_path / "run")["message"] == fault["fault"]
 
 
-def test_a_full_disk_ends_in_a_sentence_and_the_last_checkpoint_is_whole(tmp_path, monkeypatch, healthy):
+def test_a_full_disk_ends_in_a_sentence_and_the_last_checkpoint_is_intact(tmp_path, monkeypatch, healthy):
     monkeypatch.setenv("FAULT", "nothing")
     root, soft_hard = tmp_path / "run", resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -118,10 +118,10 @@ def test_a_full_disk_ends_in_a_sentence_and_the_last_checkpoint_is_whole(tmp_pat
         if progress.iteration.state.steps == 120:  # from now on no file may grow beyond this: the system refuses
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, soft_hard[1]))
 
-    how = Options(workers=0, checkpoint_every=80, tensorboard=False)
+    how = RunOptions(workers=0, checkpoint_every=80, tensorboard=False)
     try:
         with pytest.raises(
-            ToppoError, match=r"cannot be written \(File too large\); its last checkpoint is whole"
+            ToppoError, match=r"cannot be written \(File too large\); its last checkpoint is intact"
         ) as error:
             runs.start(SPEC, probes.failing, root, how, shrink)
     finally:
@@ -141,4 +141,4 @@ def test_handling_is_no_part_of_a_spec():
     assert spec_hash(spec_for("HalfCheetah-v5", "ppo", 1_000_000, 0)) == SPEC_HASH
 
 
-SPEC_HASH = "cfbf1afc209c"
+SPEC_HASH = "a3a23870bbac"

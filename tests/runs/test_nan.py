@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests.support.small import go, small_setup
 from tests.support.collecting import PATIENT, collect_faulty
+from tests.support.small import go, small_setup
 from toppo.collect.faults import FaultPolicy
 from toppo.errors import LearnerFault, NotFinite
 from toppo.learn.setup import initial_state

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toppo.algos import REGISTRY
+from toppo.algos.settings import Common, help_texts
 from toppo.algos.toppo import ToPPOConfig
 from toppo.errors import BAD_DATA, USAGE, ToppoError
 from toppo.runs.presets import PAPER_TASKS, defaults, spec_for
 from toppo.runs.spec import Spec, from_json, settings_from, spec_hash, to_json
-from toppo.algos.settings import Common, help_texts
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(max_size=5),

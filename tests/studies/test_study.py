@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from toppo.errors import BAD_DATA, ToppoError
-from toppo.runs.run import Options
+from toppo.runs.run import RunOptions
 from toppo.runs.spec import from_json
 from toppo.studies.folder import Folder
 from toppo.studies.paper import PAPER, QUICK, paper_study
@@ -106,7 +106,7 @@ def test_files_of_another_spec_are_never_overwritten(tmp_path, where):
     other = jobs_of(read_study(study_file(tmp_path, total_timesteps=10)))[0]
     folder = Folder(tmp_path, tmp_path / "curves")
     assert not folder.finished(job)
-    data = folder.job_data(other, Options(0))
+    data = folder.job_data(other, RunOptions(0))
     assert from_json(data["spec"]) == other.spec
     path = folder.curve(job) if where == "curve" else folder.run(job) / "spec.json"
     path.parent.mkdir()

@@ -46,7 +46,7 @@ def evaluate(arguments: list[str]) -> None:
     given = parse("evaluate", EvaluateFlags, arguments)
     require_at_least(given, episodes=1, max_steps=1, seed=0)
     trained = agent.load(given.run)
-    source = given.env or runs.source_of(trained.spec)
+    source = given.env or runs.registered_env_id(trained.spec)
     policy = policy_of(trained.state, trained.setup)
     episodes = evaluate_policy(
         policy, open_player(source), given.episodes, given.seed, not given.stochastic, given.max_steps

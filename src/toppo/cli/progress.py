@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from toppo.cli.console import mute
-from toppo.runs.run import Progress
+from toppo.runs.run import RunProgress
 
 BARS = "▁▂▃▄▅▆▇█"
 SECONDS_BETWEEN_LINES = 10.0
@@ -49,10 +49,17 @@ class RunDisplay:
         if self._live:
             self._live.stop()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: RunProgress) -> None:
         """Show an iteration; the run continues when the terminal has gone."""
         try:
             self._show(progress)
+        except OSError:
+            mute()
+
+    def tell(self, sentence: str) -> None:
+        """Show a note or a warning of the run."""
+        try:
+            self.console.print(escape(sentence), highlight=False, soft_wrap=True)
         except OSError:
             mute()
 
@@ -60,7 +67,7 @@ class RunDisplay:
         """The mean return of the last episodes, in a sentence."""
         return f"Mean return of {self._last_episodes()}: {self._mean()}" if self.recent else "No episode ended"
 
-    def _show(self, progress: Progress) -> None:
+    def _show(self, progress: RunProgress) -> None:
         for fault in progress.iteration.faults[: MAX_WARNINGS - self._warnings]:
             self._warnings += 1
             last = " (faults.jsonl has the others)" if self._warnings == MAX_WARNINGS else ""
@@ -78,7 +85,7 @@ class RunDisplay:
             self._last_line = now
             self.console.print(self._line(progress), highlight=False, soft_wrap=True)
 
-    def _line(self, progress: Progress) -> str:
+    def _line(self, progress: RunProgress) -> str:
         metrics = progress.iteration.metrics
         total = f"{progress.spec.total_timesteps:,}"
         return (
@@ -87,7 +94,7 @@ class RunDisplay:
             f"|M| {metrics['memory/size']}  TV {metrics['train/tv']:.3f}"
         )
 
-    def _panel(self, progress: Progress) -> Panel:
+    def _panel(self, progress: RunProgress) -> Panel:
         metrics = progress.iteration.metrics
         steps = progress.iteration.state.steps
         total = progress.spec.total_timesteps
@@ -115,12 +122,12 @@ class RunDisplay:
         return f"the last {len(self.recent)} episodes" if len(self.recent) > 1 else "one episode"
 
 
-def speed(progress: Progress) -> float:
+def speed(progress: RunProgress) -> float:
     """Steps per second since this process began."""
     return (progress.iteration.state.steps - progress.first_step) / max(progress.seconds, 1e-9)
 
 
-def time_left(progress: Progress) -> str:
+def time_left(progress: RunProgress) -> str:
     """Time to the end at the present speed, as [hours:]minutes:seconds."""
     seconds = max(0, progress.spec.total_timesteps - progress.iteration.state.steps) / max(speed(progress), 1e-9)
     hours, rest = divmod(round(seconds), 3600)

@@ -19,7 +19,7 @@ from toppo.cli.flags import (
 )
 from toppo.cli.study_progress import StudyDisplay
 from toppo.errors import ToppoError, suggestion
-from toppo.runs.run import Options
+from toppo.runs.run import RunOptions
 from toppo.runs.signals import Interrupted
 from toppo.studies.folder import Folder
 from toppo.studies.paper import PAPER, paper_study
@@ -143,7 +143,9 @@ def _run_study(chosen: Study, out: Path | None, given: StudyExecutionFlags) -> F
     root = out or Path("runs") / chosen.name
     folder = Folder(root, given.curves or root / "curves")
     require_at_least(given, workers=0, checkpoint_every=1, evaluate_every=0)
-    options = Options(given.workers, given.checkpoint_every, evaluate_every=given.evaluate_every)
+    options = RunOptions(
+        workers=given.workers, checkpoint_every=given.checkpoint_every, evaluate_every=given.evaluate_every
+    )
     jobs = (os.cpu_count() or 1) if given.jobs is None else given.jobs
     study_options = StudyOptions(jobs=jobs, retries=given.retries, run_options=options, ray=given.ray)
     console = Terminal()

@@ -22,7 +22,7 @@ from toppo.errors import ToppoError
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import run as runs
 from toppo.runs.presets import defaults
-from toppo.runs.run import Options
+from toppo.runs.run import RunOptions
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, algorithm, from_json
 
@@ -63,7 +63,7 @@ def train(arguments: list[str]) -> None:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     root = given.out or Path("runs") / f"{spec.env.replace('/', '-').replace(':', '-')}__{algo}__{spec.seed}__{stamp}"
     options = _run_options(given.execution, spec)
-    _run_with_display(spec, root, lambda display: runs.start(spec, spec.env, root, options, display))
+    _run_with_display(spec, root, lambda display: runs.start(spec, spec.env, root, options, display, display.tell))
 
 
 def resume(arguments: list[str]) -> None:
@@ -72,7 +72,9 @@ def resume(arguments: list[str]) -> None:
     spec = from_json(read_json(Layout(given.run).spec))
     options = _run_options(given.execution, spec)
     _run_with_display(
-        spec, given.run, lambda display: runs.resume(given.run, given.env, options, display, given.allow_drift)
+        spec,
+        given.run,
+        lambda display: runs.resume(given.run, given.env, options, display, display.tell, given.allow_drift),
     )
 
 
@@ -121,13 +123,13 @@ def _settings_flags(values: "DataclassInstance", text: str) -> type:
     return make_dataclass(type(values).__name__, flags, frozen=True, namespace={"__doc__": text})
 
 
-def _run_options(given: ExecutionFlags, spec: Spec) -> Options:
+def _run_options(given: ExecutionFlags, spec: Spec) -> RunOptions:
     require_at_least(given, workers=0, checkpoint_every=1, evaluate_every=0)
-    return Options(
+    return RunOptions(
         workers=default_workers(spec) if given.workers is None else given.workers,
         checkpoint_every=given.checkpoint_every,
         tensorboard=given.tensorboard,
-        tolerance=tolerance(given.on_nan, given.env_timeout, given.env_restarts),
+        fault_policy=tolerance(given.on_nan, given.env_timeout, given.env_restarts),
         evaluate_every=given.evaluate_every,
     )
 

@@ -38,11 +38,14 @@ DTYPES = {
 ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
 
 
+Facts = Mapping[str, Any]  # JSON data
+
+
 class Checkpoint(NamedTuple):
     """Arrays by name, and everything that is not an array."""
 
     arrays: dict[str, np.ndarray]
-    facts: dict[str, Any]
+    facts: Facts
 
 
 class Declared(NamedTuple):
@@ -52,7 +55,7 @@ class Declared(NamedTuple):
     shape: tuple[int, ...]
 
 
-Check = Callable[[dict[str, Any], Mapping[str, Declared]], None]
+Check = Callable[[Facts, Mapping[str, Declared]], None]
 
 
 class CheckpointError(ToppoError):
@@ -63,7 +66,7 @@ class CheckpointError(ToppoError):
         super().__init__(sentence, code)
 
 
-def write_checkpoint(target: Path, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+def write_checkpoint(target: Path, arrays: Mapping[str, np.ndarray], facts: Facts) -> None:
     """Write a checkpoint directory; it is there as a whole or not at all."""
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -130,7 +133,7 @@ def newest_checkpoint(folder: Path, check: Check = lambda facts, declared: None)
     raise CheckpointError(f"{folder} holds no checkpoint yet: start the run again", NO_INPUT)
 
 
-def add_checkpoint(folder: Path, steps: int, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+def add_checkpoint(folder: Path, steps: int, arrays: Mapping[str, np.ndarray], facts: Facts) -> None:
     """Add a checkpoint to a run and keep the two newest; leftovers of a killed writer go too."""
     folder.mkdir(parents=True, exist_ok=True)
     write_checkpoint(folder / f"{steps:012d}", arrays, facts)

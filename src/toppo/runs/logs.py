@@ -1,5 +1,6 @@
-"""What a run writes while it goes on: one line per iteration, episode and fault."""
+"""The logs of a run: one line per iteration, episode, test and fault."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from toppo.collect.faults import SurvivedFault
@@ -8,33 +9,37 @@ from toppo.learn.loop import Iteration
 from toppo.rundir.jsonl import JsonLines
 from toppo.rundir.layout import Layout, write_json
 from toppo.rundir.tensorboard import Scalars
+from toppo.runs.evaluate import EpisodeResult
 
 MAX_FAULTS = 1000  # in the file; an environment that fails at every step must not fill the disk
 Offsets = dict[str, int]
 
 
-class Records:
+class Logs:
     """The open logs of a run."""
 
-    def __init__(self, layout: Layout, offsets: Offsets | None, steps: int, tensorboard: bool, tests: bool) -> None:
+    def __init__(
+        self, layout: Layout, offsets: Offsets | None, steps: int, *, tensorboard: bool, evaluations: bool
+    ) -> None:
         """Open new logs, or old ones cut back to where a checkpoint was taken."""
         paths = {"metrics": layout.metrics, "episodes": layout.episodes, "timing": layout.timing}
-        if tests or (offsets and "evaluations" in offsets):
+        if evaluations or (offsets and "evaluations" in offsets):
             paths["evaluations"] = layout.evaluations
         layout.fault.unlink(missing_ok=True)
         if offsets is None:
             for path in (*paths.values(), layout.faults):
                 path.unlink(missing_ok=True)
-        self.layout, self._count = layout, 0
-        self._faults: JsonLines | None = None
+        self._layout = layout
         self._files = {name: JsonLines(path, offsets.get(name) if offsets else None) for name, path in paths.items()}
+        self._faults: JsonLines | None = None
+        self._n_faults = 0
         self._scalars = Scalars(layout.tensorboard, steps) if tensorboard else None
 
     def write(self, iteration: Iteration, fps: float) -> None:
         """Write what an iteration left."""
         steps = iteration.state.steps
-        for notice in iteration.faults:
-            self._survived(notice, steps)
+        for fault in iteration.faults:
+            self._write_survived(fault, steps)
         self._files["metrics"].append(iteration.metrics)
         for e in iteration.episodes:
             self._files["episodes"].append({"step": e.step, "env": e.env, "return": e.ret, "length": e.length})
@@ -44,26 +49,29 @@ class Records:
         if self._scalars:
             self._scalars.add({**iteration.metrics, **timing}, steps)
 
-    def write_tests(self, steps: int, returns: list[float], cut: int) -> None:
-        """Write the returns of test episodes, and how many of these did not come to their end."""
-        row = {"step": steps, "return": sum(returns) / len(returns), "returns": returns} | ({"cut": cut} if cut else {})
-        self._files["evaluations"].append(row)
+    def write_evaluation(self, steps: int, results: Sequence[EpisodeResult]) -> None:
+        """Write the returns of test episodes, and how many of them were cut off."""
+        returns = [result.episode_return for result in results]
+        mean = sum(returns) / len(returns)
+        cut = sum(not result.ended for result in results)
+        row = {"step": steps, "return": mean, "returns": returns}
+        self._files["evaluations"].append({**row, "cut": cut} if cut else row)
         if self._scalars:
-            self._scalars.add({"eval/mean_reward": row["return"]}, steps)
+            self._scalars.add({"eval/mean_reward": mean}, steps)
 
-    def _survived(self, notice: SurvivedFault, steps: int) -> None:
-        """The history of faults is not cut back when a run is resumed: it tells of processes, not of the run."""
-        self._count += 1
+    def _write_survived(self, fault: SurvivedFault, steps: int) -> None:
+        """Write a fault.  This log is not cut back when a run is resumed: it tells of processes, not of the run."""
+        self._n_faults += 1
         if self._faults is None:
-            size = self.layout.faults.stat().st_size if self.layout.faults.is_file() else None
-            self._faults = JsonLines(self.layout.faults, size)
-        if self._count <= MAX_FAULTS:
-            self._faults.append({"step": steps, "env": notice.env, "fault": notice.sentence, "exact": notice.exact})
+            size = self._layout.faults.stat().st_size if self._layout.faults.is_file() else None
+            self._faults = JsonLines(self._layout.faults, size)
+        if self._n_faults <= MAX_FAULTS:
+            self._faults.append({"step": steps, "env": fault.env, "fault": fault.sentence, "exact": fault.exact})
 
-    def fatal(self, fault: Fault) -> None:
-        """Keep all that is known of the fault that ended the run."""
+    def write_fatal(self, fault: Fault) -> None:
+        """Write all that is known of the fault that ended the run."""
         with suppress(OSError):
-            write_json(self.layout.fault, {"schema": 1, "fault": str(fault), **fault.details})
+            write_json(self._layout.fault, {"schema": 1, "fault": str(fault), **fault.details})
 
     def offsets(self) -> Offsets:
         """How long the logs are, safe on the disk."""
@@ -71,8 +79,10 @@ class Records:
 
     def close(self) -> None:
         """Close the files."""
-        for file in [*self._files.values(), *([self._faults] if self._faults else [])]:
+        for file in self._files.values():
             file.close()
+        if self._faults:
+            self._faults.close()
         if self._scalars:
             with suppress(OSError):
                 self._scalars.close()

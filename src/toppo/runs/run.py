@@ -1,17 +1,19 @@
-"""One run: joins the training loop and the run directory.  Start, resume, load, evaluate."""
+"""One run: start or resume it, train, and write what happens into its directory."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from toppo.collect.check_apart import check_env_in_subprocess
 from toppo.collect.child import can_live_elsewhere
 from toppo.collect.episodes import after_replay, say_lost
 from toppo.collect.faults import STRICT, FaultPolicy
 from toppo.collect.pool import open_pool
-from toppo.envs import EnvSource, open_player
+from toppo.envs import EnvSource, Spaces, open_player
 from toppo.envs.check import NOT_REPEATED
 from toppo.envs.source import is_registered, name_of
 from toppo.envs.spaces import refuse_other_spaces
@@ -22,38 +24,35 @@ from toppo.learn.loop import Iteration, train
 from toppo.learn.setup import Setup, acting, check, initial_state, plan
 from toppo.learn.state import State
 from toppo.learn.xla import prepare
-from toppo.rundir.checkpoint import Checkpoint, CheckpointError, Declared, add_checkpoint, newest_checkpoint
+from toppo.rundir.checkpoint import Checkpoint, CheckpointError, Declared, Facts, add_checkpoint, newest_checkpoint
 from toppo.rundir.files import refuse_strange_entries
 from toppo.rundir.layout import Layout, read_json, write_json
 from toppo.rundir.lock import exclusive
 from toppo.rundir.versions import differences, versions
 from toppo.runs.evaluate import evaluate_policy, policy_of
-from toppo.runs.logs import Records
+from toppo.runs.logs import Logs, Offsets
 from toppo.runs.signals import Interrupted, StopRequest, stop_request
 from toppo.runs.spec import Spec, algorithm, from_json, to_json
 from toppo.runs.state_io import check_facts, state_from_arrays, state_to_arrays
 
 STATUS_SCHEMA = 1
 TEST_EPISODES = 10  # the paper's
-# What a process that was killed before it wrote the spec leaves: there is nothing to resume, so a new run may begin.
+# A process that is killed before it writes the spec leaves these.  There is nothing to resume, so a new run may begin.
 BEFORE_THE_SPEC = {".lock", ".holder.json", "versions.json", ".versions.json.tmp", ".spec.json.tmp"}
 
 
-class Options(NamedTuple):
+class RunOptions(NamedTuple):
     """How a run is carried out; nothing here changes the numbers of a run without faults."""
 
     workers: int
     checkpoint_every: int = 50_000  # steps
     tensorboard: bool = True
-    tolerance: FaultPolicy = STRICT
+    fault_policy: FaultPolicy = STRICT
     evaluate_every: int = 0  # steps; 0 for never
 
 
-IN_THIS_PROCESS = Options(workers=0)
-
-
-class Progress(NamedTuple):
-    """What an onlooker is told after every iteration."""
+class RunProgress(NamedTuple):
+    """What an observer learns after every iteration."""
 
     spec: Spec
     iteration: Iteration
@@ -61,26 +60,27 @@ class Progress(NamedTuple):
     first_step: int  # where this process began
 
 
-Observer = Callable[[Progress], None]
+Observe = Callable[[RunProgress], None]
+Tell = Callable[[str], object]  # takes a note or a warning in one sentence
 
 
-def setup_for(spec: Spec, source: EnvSource, options: Options = IN_THIS_PROCESS) -> Setup:
-    """The fixed parts of a run, after looking at its environment where it is going to live."""
-    return _setup_and_notes(spec, source, options)[0]
+def setup_for(spec: Spec, source: EnvSource) -> Setup:
+    """The fixed parts of a run, after a check of its environment in this process."""
+    return check_run(spec, source, RunOptions(workers=0))[0]
 
 
-def _setup_and_notes(spec: Spec, source: EnvSource, options: Options) -> tuple[Setup, list[str]]:
+def check_run(spec: Spec, source: EnvSource, options: RunOptions) -> tuple[Setup, list[str]]:
+    """Check the environment where it is going to live; return the run's fixed parts and notes on what is odd."""
     apart = options.workers and can_live_elsewhere(source)
-    spaces, notes = check_env_in_subprocess(source, options.tolerance.env_timeout) if apart else look(source)
-    for note in notes:
-        print(f"note: {spec.env}: {note}", flush=True)
-    limit, per_env = spaces.episode_limit, spec.config.n_steps // spec.common.n_envs
-    if spec.common.reset_each_batch and (limit is None or per_env < limit):
+    spaces, notes = check_env_in_subprocess(source, options.fault_policy.env_timeout) if apart else look(source)
+    limit = spaces.episode_limit
+    steps = spec.config.n_steps // spec.common.n_envs
+    if spec.common.reset_each_batch and (limit is None or steps < limit):
         raise ToppoError(
-            f"reset_each_batch needs whole episodes in a batch, but n / envs is {per_env} and an episode of {spec.env} "
-            f"may last {limit or 'for ever'}: use --no-reset-each-batch, fewer --n-envs or a larger --n-steps"
+            f"reset_each_batch needs whole episodes in a batch, but n_steps / n_envs is {steps} and an episode of "
+            f"{spec.env} may last {limit or 'for ever'}: use --no-reset-each-batch, fewer --n-envs or more --n-steps"
         )
-    setup = Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.total_timesteps, spec.seed)
+    setup = setup_from(spec, spaces)
     try:
         check(setup)
     except ValueError as error:
@@ -88,75 +88,127 @@ def _setup_and_notes(spec: Spec, source: EnvSource, options: Options) -> tuple[S
     return setup, notes
 
 
-def start(spec: Spec, source: EnvSource, root: Path, options: Options, observe: Observer) -> State:
+def start(
+    spec: Spec, source: EnvSource, root: Path, options: RunOptions, observe: Observe, tell: Tell = warnings.warn
+) -> State:
     """Train a new run in a new directory."""
-    setup = setup_for(spec, source, options)
-    if root.exists() and (not root.is_dir() or {p.name for p in root.iterdir()} - BEFORE_THE_SPEC):
+    layout = Layout(root.absolute())  # before the environment is made: it may change the working directory
+    run = _open_run(spec, source, layout, options, observe, tell)
+    if layout.root.exists() and (not layout.root.is_dir() or {p.name for p in layout.root.iterdir()} - BEFORE_THE_SPEC):
         raise ToppoError(
             f"{root} exists already: continue it with `toppo resume {root}` or choose another --out", CANNOT_CREATE
         )
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        layout.root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ToppoError(f"{root} cannot be created: {error.strerror}", CANNOT_CREATE) from error
-    layout = Layout(root)
     with exclusive(layout.lock):
-        with writing(root):
+        with writing(layout.root):
             write_json(layout.versions, {"schema": STATUS_SCHEMA, **versions()})
             write_json(layout.spec, to_json(spec))
-        return _train(spec, setup, source, layout, None, options, observe)
+        return run.train()
 
 
 def resume(
-    root: Path, source: EnvSource | None, options: Options, observe: Observer, allow_drift: bool = False
+    root: Path,
+    source: EnvSource | None,
+    options: RunOptions,
+    observe: Observe,
+    tell: Tell = warnings.warn,
+    allow_drift: bool = False,
 ) -> State:
     """Continue a run to the same bytes as if it had never stopped."""
-    layout = Layout(root)
+    layout = Layout(root.absolute())
     spec = from_json(read_json(layout.spec))
-    refuse_strange_entries(root)
+    refuse_strange_entries(layout.root)
     drift = differences(read_json(layout.versions))
     if drift and not allow_drift:
         raise ToppoError(
             f"{root} was started with other versions ({', '.join(drift)}), and would not continue to the same "
             "numbers: install those, or continue all the same with --allow-drift"
         )
-    source = source if source is not None else source_of(spec)
-    setup, notes = _setup_and_notes(spec, source, options)
-
-    def fits(facts: dict[str, Any], arrays: Mapping[str, Declared]) -> None:
-        check_facts(setup._replace(spaces=spaces_from_json(facts.get("spaces"))), facts, arrays)
-
+    source = source if source is not None else registered_env_id(spec)
+    run = _open_run(spec, source, layout, options, observe, tell)
     with exclusive(layout.lock):
-        try:
-            checkpoint, damaged = newest_checkpoint(layout.checkpoints, fits)
-            refuse_other_spaces(name_of(source), setup.spaces, spaces_from_json(checkpoint.facts["spaces"]))
-        except CheckpointError as error:
-            if error.code != NO_INPUT:
-                raise
-            checkpoint, damaged = None, []
-        for sentence in damaged:
-            print(f"warning: {sentence}; the checkpoint before it is used", flush=True)
-        repeats = checkpoint is None or NOT_REPEATED not in notes
-        if not repeats:
-            print("warning: the environment does not repeat itself: resumed, not bit-exact", flush=True)
-        return _train(spec, setup, source, layout, checkpoint, options, observe, repeats)
+        checkpoint = _newest_intact(run)
+        if checkpoint is not None:
+            run.restore(checkpoint)
+        return run.train()
+
+
+def _open_run(
+    spec: Spec, source: EnvSource, layout: Layout, options: RunOptions, observe: Observe, tell: Tell
+) -> "_Run":
+    """Check the environment and prepare the run's first state; nothing is written yet."""
+    setup, notes = check_run(spec, source, options)
+    for note in notes:
+        tell(f"note: {spec.env}: {note}")
+    prepare()
+    return _Run(
+        spec=spec,
+        setup=setup,
+        source=source,
+        repeats=NOT_REPEATED not in notes,
+        layout=layout,
+        options=options,
+        observe=observe,
+        tell=tell,
+        state=initial_state(setup),
+    )
+
+
+def _newest_intact(run: "_Run") -> Checkpoint | None:
+    """The newest checkpoint that can be read, or None if the run has none yet."""
+
+    def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
+        check_facts(run.setup._replace(spaces=spaces_from_json(facts.get("spaces"))), facts, arrays)
+
+    try:
+        checkpoint, damaged = newest_checkpoint(run.layout.checkpoints, fits)
+    except CheckpointError as error:
+        if error.code != NO_INPUT:
+            raise
+        return None
+    for sentence in damaged:
+        run.tell(f"warning: {sentence}; the checkpoint before it is used")
+    return checkpoint
+
+
+def _log_lengths(data: object) -> Offsets:
+    """How long the logs were at a checkpoint, from an untrusted file."""
+    names = {"metrics", "episodes", "timing"}
+    if not isinstance(data, dict) or any(type(data.get(n)) is not int or data[n] < 0 for n in names | set(data)):
+        raise CheckpointError("the checkpoint does not say how long the run's logs were")
+    return data
 
 
 @contextmanager
 def writing(root: Path) -> Iterator[None]:
-    """What the system refuses to write ends the run in a sentence; what was saved before is whole."""
+    """Turn a write that the system refuses into a sentence; the checkpoints before it are intact."""
     try:
         yield
     except OSError as error:
         raise ToppoError(
-            f"{root} cannot be written ({error.strerror}); its last checkpoint is whole: mend that, then go on with "
+            f"{root} cannot be written ({error.strerror}); its last checkpoint is intact: fix that, then continue with "
             f"`toppo resume {root}`",
             IO_ERROR,
         ) from error
 
 
-def source_of(spec: Spec) -> str:
-    """The environment id of a spec that came from a file: only ids that are registered already are made."""
+def setup_from(spec: Spec, spaces: Spaces) -> Setup:
+    """The fixed parts of a run in an environment with these spaces."""
+    return Setup(
+        algorithm=algorithm(spec.algo),
+        config=spec.config,
+        common=spec.common,
+        spaces=spaces,
+        total_timesteps=spec.total_timesteps,
+        seed=spec.seed,
+    )
+
+
+def registered_env_id(spec: Spec) -> str:
+    """The environment id of an untrusted spec: only ids that are registered already are made."""
     if not is_registered(spec.env):
         raise ToppoError(
             f"the run's environment {spec.env!r} is not registered with Gymnasium here; "
@@ -165,116 +217,120 @@ def source_of(spec: Spec) -> str:
     return spec.env
 
 
-def _train(
-    spec: Spec,
-    setup: Setup,
-    source: EnvSource,
-    layout: Layout,
-    checkpoint: Checkpoint | None,
-    options: Options,
-    observe: Observer,
-    repeats: bool = True,
-) -> State:
-    prepare()
-    if checkpoint is None:
-        state, offsets, exact = initial_state(setup), None, True
-    else:
+@dataclass
+class _Run:
+    """A run that this process trains, from its first step or from a checkpoint."""
+
+    spec: Spec
+    setup: Setup
+    source: EnvSource
+    repeats: bool  # does the environment repeat itself after reset(seed=...)?
+    layout: Layout
+    options: RunOptions
+    observe: Observe
+    tell: Tell
+    state: State
+    offsets: Offsets | None = None  # lengths of the logs at the checkpoint
+    exact: bool = True  # are the numbers those of a run without stops and faults?
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Continue from a checkpoint, which may come from an untrusted file."""
         facts = checkpoint.facts
-        state = state_from_arrays(setup, checkpoint.arrays, facts.get("state", {}))
-        offsets, exact = _offsets(facts.get("offsets")), repeats and facts.get("exact") is True
-    with (
-        closing(open_pool(plan(setup), source, options.workers, options.tolerance, acting(setup))) as pool,
-        closing(_open_records(layout, offsets, state.steps, options)) as records,
-    ):
-        lost = pool.restore(state.episodes) if checkpoint else {}
-        if lost:
-            exact, state = False, state._replace(episodes=after_replay(state.episodes, lost))
-            print(f"warning: {say_lost(lost)}: resumed, not bit-exact", flush=True)
-        with stop_request() as request:
-            job = _Job(spec, source, layout, options, records, exact, request)
-            return job.run(setup, state, pool, observe)
+        refuse_other_spaces(name_of(self.source), self.setup.spaces, spaces_from_json(facts["spaces"]))
+        self.state = state_from_arrays(self.setup, checkpoint.arrays, facts.get("state", {}))
+        self.offsets = _log_lengths(facts.get("offsets"))
+        self.exact = facts.get("exact") is True
+        if not self.repeats:
+            self._mark_inexact("the environment does not repeat itself")
 
+    def train(self) -> State:
+        """Train to the end, or until a signal asks to stop."""
+        options = self.options
+        pool = open_pool(plan(self.setup), self.source, options.workers, options.fault_policy, acting(self.setup))
+        with closing(pool), closing(self._open_logs()) as logs, stop_request() as stop:
+            if self.state.batches:
+                failed = pool.restore(self.state.episodes)
+                self.state = self.state._replace(episodes=after_replay(self.state.episodes, failed))
+                if failed:
+                    self._mark_inexact(say_lost(failed))
+            self._write_status("running")
+            try:
+                self._iterate(train(self.setup, self.state, pool), logs, stop)
+            except ToppoError as error:
+                with suppress(ToppoError):  # the disk may be what failed
+                    self._write_status("failed", str(error))
+                if isinstance(error, Fault):
+                    logs.write_fatal(error)
+                raise
+            self._write_status("finished")
+        return self.state
 
-def _open_records(layout: Layout, offsets: dict[str, int] | None, steps: int, options: Options) -> Records:
-    with writing(layout.root):
-        return Records(layout, offsets, steps, options.tensorboard, options.evaluate_every > 0)
+    def _mark_inexact(self, reason: str) -> None:
+        """Warn that the run does not continue to the bytes of a run that never stopped."""
+        self.exact = False
+        self.tell(f"warning: {reason}: resumed, not bit-exact")
 
+    def _iterate(self, iterations: Iterator[Iteration], logs: Logs, stop: StopRequest) -> None:
+        """Log every iteration; test the policy and save when it is due."""
+        began = time.perf_counter()
+        first_step = self.state.steps
+        for iteration in iterations:
+            before = self.state.steps
+            self.state = iteration.state
+            steps = self.state.steps
+            seconds = time.perf_counter() - began
+            with writing(self.layout.root):
+                logs.write(iteration, fps=(steps - first_step) / seconds)
+            self.exact = self.exact and all(fault.exact for fault in iteration.faults)
+            self.observe(RunProgress(spec=self.spec, iteration=iteration, seconds=seconds, first_step=first_step))
+            last = steps >= self.setup.total_timesteps
+            test_every = self.options.evaluate_every
+            if test_every and (last or steps // test_every > before // test_every):
+                self._test(logs)
+            save_every = self.options.checkpoint_every
+            if last or steps // save_every > before // save_every or stop.signal is not None:
+                self._save(logs)
+            if stop.signal is not None and not last:
+                self._write_status("stopped")
+                raise Interrupted(stop.signal)
 
-def _offsets(data: Any) -> dict[str, int]:
-    """How long the logs were at a checkpoint, from a file that a stranger may have made."""
-    names = {"metrics", "episodes", "timing"}
-    if not isinstance(data, dict) or any(type(data.get(n)) is not int or data[n] < 0 for n in names | set(data)):
-        raise CheckpointError("the checkpoint does not say how long the run's logs were")
-    return data
-
-
-class _Job:
-    """The life of a run in this process."""
-
-    def __init__(
-        self,
-        spec: Spec,
-        source: EnvSource,
-        layout: Layout,
-        options: Options,
-        records: Records,
-        exact: bool,
-        request: StopRequest,
-    ) -> None:
-        self.spec, self.source, self.layout, self.options, self.records = spec, source, layout, options, records
-        self.exact, self.request = exact, request
-
-    def run(self, setup: Setup, state: State, pool: Any, observe: Observer) -> State:
-        first, began, saved = state.steps, time.perf_counter(), state.steps
-        self._status("running", state.steps)
-        try:
-            for iteration in train(setup, state, pool):
-                before, state = state.steps, iteration.state
-                seconds = time.perf_counter() - began
-                with writing(self.layout.root):
-                    self.records.write(iteration, (state.steps - first) / seconds)
-                self.exact = self.exact and all(fault.exact for fault in iteration.faults)
-                observe(Progress(self.spec, iteration, seconds, first))
-                last = state.steps >= setup.total_timesteps
-                due = state.steps // self.options.checkpoint_every > saved // self.options.checkpoint_every
-                every = self.options.evaluate_every
-                if every and (last or state.steps // every > before // every):
-                    self._test(setup, state)
-                if last or due or self.request.signal is not None:
-                    self._save(setup, state)
-                    saved = state.steps
-                if self.request.signal is not None and not last:
-                    self._status("stopped", state.steps)
-                    raise Interrupted(self.request.signal)
-            self._status("finished", state.steps)
-        except ToppoError as error:
-            with suppress(ToppoError):  # the disk may be what failed
-                self._status("failed", state.steps, str(error))
-            if isinstance(error, Fault):
-                self.records.fatal(error)
-            raise
-        return state
-
-    def _test(self, setup: Setup, state: State) -> None:
-        """Episodes with the most likely action and the normaliser frozen, from the same starts every time."""
-        world = open_player(self.source)
-        tests = evaluate_policy(policy_of(state, setup), world, TEST_EPISODES, self.spec.seed)
-        world.close()
+    def _open_logs(self) -> Logs:
         with writing(self.layout.root):
-            self.records.write_tests(state.steps, [t.episode_return for t in tests], sum(not t.ended for t in tests))
+            return Logs(
+                self.layout,
+                self.offsets,
+                self.state.steps,
+                tensorboard=self.options.tensorboard,
+                evaluations=self.options.evaluate_every > 0,
+            )
 
-    def _save(self, setup: Setup, state: State) -> None:
-        arrays, counters = state_to_arrays(state)
-        facts = {
-            "spec": to_json(self.spec),
-            "spaces": spaces_to_json(setup.spaces),
-            "state": counters,
+    def _test(self, logs: Logs) -> None:
+        """Play episodes with the most likely action and the normaliser frozen, from the same starts every time."""
+        env = open_player(self.source)
+        results = evaluate_policy(policy_of(self.state, self.setup), env, TEST_EPISODES, self.spec.seed)
+        env.close()
+        with writing(self.layout.root):
+            logs.write_evaluation(self.state.steps, results)
+
+    def _save(self, logs: Logs) -> None:
+        arrays, counters = state_to_arrays(self.state)
+        with writing(self.layout.root):
+            facts = {
+                "spec": to_json(self.spec),
+                "spaces": spaces_to_json(self.setup.spaces),
+                "state": counters,
+                "exact": self.exact,
+                "offsets": logs.offsets(),
+            }
+            add_checkpoint(self.layout.checkpoints, self.state.steps, arrays, facts)
+
+    def _write_status(self, state: str, message: str = "") -> None:
+        status = {
+            "schema": STATUS_SCHEMA,
+            "state": state,
+            "steps": self.state.steps,
             "exact": self.exact,
+            "message": message,
         }
         with writing(self.layout.root):
-            add_checkpoint(self.layout.checkpoints, state.steps, arrays, {**facts, "offsets": self.records.offsets()})
-
-    def _status(self, state: str, steps: int, message: str = "") -> None:
-        told = {"schema": STATUS_SCHEMA, "state": state, "steps": steps, "exact": self.exact, "message": message}
-        with writing(self.layout.root):
-            write_json(self.layout.status, told)
+            write_json(self.layout.status, status)

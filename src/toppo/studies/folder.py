@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.rundir.layout import Layout, read_json
-from toppo.runs.run import Options
+from toppo.runs.run import RunOptions
 from toppo.runs.spec import Spec, from_json, to_json
 from toppo.studies.executor import JobData
 from toppo.studies.study import Job
@@ -32,7 +32,7 @@ class Folder(NamedTuple):
         """Return the path of what the job's process printed."""
         return self.root / "logs" / f"{job.name}.log"
 
-    def job_data(self, job: Job, options: Options) -> JobData:
+    def job_data(self, job: Job, options: RunOptions) -> JobData:
         """Return the job as plain data, for a process of its own."""
         return JobData(
             spec=to_json(job.spec),

@@ -16,7 +16,7 @@ from toppo.rundir.layout import Layout, write_text
 from toppo.rundir.versions import versions
 from toppo.runs import run as runs
 from toppo.runs.evaluate import evaluate_policy, policy_of
-from toppo.runs.run import TEST_EPISODES, Options
+from toppo.runs.run import TEST_EPISODES, RunOptions
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, from_json, spec_hash, to_json
 from toppo.studies.executor import JobData
@@ -25,8 +25,10 @@ from toppo.studies.executor import JobData
 def run_job(job: JobData) -> None:
     """Start or resume a run, bring it to its end, and write its compact curve."""
     spec = from_json(job["spec"])
-    layout = Layout(Path(job["root"]))
-    options = Options(
+    # Absolute before the environment is made: it may change the working directory.
+    layout = Layout(Path(job["root"]).absolute())
+    curve = Path(job["curve"]).absolute()
+    options = RunOptions(
         workers=job["options"]["workers"],
         checkpoint_every=job["options"]["checkpoint_every"],
         evaluate_every=job["options"]["evaluate_every"],
@@ -36,7 +38,7 @@ def run_job(job: JobData) -> None:
         state = runs.resume(layout.root, spec.env, options, lambda progress: None)
     else:
         state = runs.start(spec, spec.env, layout.root, options, lambda progress: None)
-    write_curve(spec, state, layout, Path(job["curve"]))
+    write_curve(spec, state, layout, curve)
 
 
 def write_curve(spec: Spec, state: State, layout: Layout, path: Path) -> None:

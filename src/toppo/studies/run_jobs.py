@@ -9,7 +9,7 @@ from typing import NamedTuple
 from toppo.errors import BAD_DATA, CANNOT_CREATE, ToppoError, refuse_below
 from toppo.rundir.layout import write_json
 from toppo.rundir.lock import exclusive
-from toppo.runs.run import Options
+from toppo.runs.run import RunOptions
 from toppo.runs.signals import Interrupted, StopRequest, stop_request
 from toppo.studies.executor import Executor, LocalExecutor
 from toppo.studies.folder import Folder
@@ -24,7 +24,7 @@ class StudyOptions(NamedTuple):
 
     jobs: int  # runs side by side on this machine
     retries: int
-    run_options: Options
+    run_options: RunOptions
     ray: str | None = None  # address of a cluster, or "local"
 
 
