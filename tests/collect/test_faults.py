@@ -1,6 +1,10 @@
 """Environments that raise, hang, crash and give NaN, in this process and in real worker processes."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +143,53 @@ def test_without_tolerance_the_fault_is_named(fault, how, workers):
         "hang": "did not return within 2 s (--env-timeout)",
     }
     assert words[how.removeprefix("reset:")] in sentence
+
+
+@pytest.mark.parametrize("timeout", [60.0, float("inf")])
+def test_a_killed_worker_is_noticed_while_a_child_of_its_own_keeps_the_pipe_open(fault, timeout):
+    fault("orphan")
+    began = time.monotonic()
+    with pytest.raises(EnvironmentFault, match="step 3 of the episode with seed .* was killed by SIGKILL"):
+        collect_faulty(1, FaultPolicy(env_timeout=timeout))
+    assert time.monotonic() - began < 9  # the child ends after 10 s, and with it the pipe
+
+
+RUN_THAT_HANGS = """
+from tests.support import probes
+from tests.support.collecting import fill_weights, plan_for
+from toppo.collect.pool import open_pool
+
+pool = open_pool(plan_for(probes.failing, 1), probes.failing, 1)
+fill_weights(pool.buffers)
+pool.start(0, ())
+print(*pool.pids(), flush=True)
+pool.finish()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals the death of a parent")
+def test_a_worker_whose_environment_hangs_does_not_outlive_its_run(fault, tmp_path, monkeypatch):
+    fault("hang")
+    monkeypatch.setenv("WHEN", str(tmp_path / "when"))
+    run = subprocess.Popen([sys.executable, "-c", RUN_THAT_HANGS], stdout=subprocess.PIPE, text=True)
+    pid = int(run.stdout.readline())
+    try:
+        wait_until((tmp_path / "when").exists)
+        assert alive(pid)
+        run.kill()
+        run.wait()
+        wait_until(lambda: not alive(pid))
+    finally:
+        run.stdout.close()
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_the_allowance_of_an_environment_is_used_up(fault):

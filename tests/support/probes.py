@@ -195,7 +195,8 @@ class Clumsy(Walk):
 class Failing(Walk):
     """A walk that fails at step 3 of every third episode or so of training, in the way that the variable FAULT says.
 
-    That is a way to fail (``raise``, ``hang``, ``SIGSEGV``), after ``reset:`` if it is the reset that fails, or a field
+    That is a way to fail (``raise``, ``hang``, ``SIGSEGV``; ``orphan``: killed, while a child of its own lives on for ten
+    seconds), after ``reset:`` if it is the reset that fails, or a field
     and its value (``reward:nan``, ``observation:inf``, ``final:-inf``, ``reset:nan``).  If the variable MARK names a
     file, it fails only while that file is not there, and makes it: a fault of the moment.  WHEN names a file that is
     told the time of every fault.
@@ -229,6 +230,11 @@ class Failing(Walk):
             raise ZeroDivisionError("a bug\nin two lines")
         if self.how == "hang":
             time.sleep(1000)
+        if self.how == "orphan":
+            if os.fork() == 0:
+                time.sleep(10)
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.how.startswith("SIG"):
             os.kill(os.getpid(), getattr(signal, self.how))
         return self.how != "nothing"

@@ -17,7 +17,7 @@ def check_env_in_subprocess(source: EnvSource, timeout: float) -> tuple[Spaces, 
     try:
         child.send({"look": True, **address(source)})
         while True:
-            limit = timeout if call and timeout < float("inf") else None
+            limit = timeout if call else float("inf")
             if not child.answers_within(limit):
                 child.kill()
                 raise fault(too_long(timeout, child))

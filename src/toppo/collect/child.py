@@ -1,27 +1,67 @@
-"""A process of this package at the other end of two pipes; it may hang, crash or be killed."""
+"""A process of this package at the other end of two pipes, and the messages between it and the run.
 
+A message is a JSON header and raw arrays, without pickle.  The process may hang, crash or be killed.
+"""
+
+import json
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from toppo.collect.wire import receive, send
 from toppo.envs import EnvSource
 from toppo.envs.source import factory_path, known_everywhere
 from toppo.envs.world import is_vector
 from toppo.errors import BAD_DATA, EnvironmentFault, NotFinite, ToppoError
+
+POLL_SECONDS = 0.25  # between two checks of a process that does not answer
+
+Message = tuple[dict[str, Any], tuple[np.ndarray, ...]]
+
+
+def send(fd: int, header: Mapping[str, object], arrays: tuple[np.ndarray, ...] = ()) -> None:
+    """Write one message."""
+    meta = [(str(a.dtype), a.shape) for a in arrays]
+    head = json.dumps({**header, "arrays": meta}).encode()
+    payload = b"".join([struct.pack("<I", len(head)), head, *(np.ascontiguousarray(a).tobytes() for a in arrays)])
+    view = memoryview(payload)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def receive(fd: int, before_read: Callable[[], None] = lambda: None) -> Message:
+    """Read one message; raise EOFError when the other side has gone.  ``before_read`` may wait, and raise as well."""
+
+    def read(count: int) -> bytes:
+        parts = []
+        while count:
+            before_read()
+            part = os.read(fd, min(count, 1 << 20))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    header = json.loads(read(struct.unpack("<I", read(4))[0]))
+    arrays = []
+    for dtype, shape in header.pop("arrays"):
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        arrays.append(np.frombuffer(read(size), dtype).reshape(shape))
+    return header, tuple(arrays)
 
 
 class Child:
     """``toppo.collect.worker_process``, which makes environments and calls them."""
 
     def __init__(self, *shared: int) -> None:
-        """Start the process; ``shared`` are file descriptors that it gets besides its pipes."""
+        """Start the process; ``shared`` are file descriptors that it gets in addition to its pipes."""
         commands, self._commands = os.pipe()
         self._replies, replies = os.pipe()
         # Two threads of BLAS for matrices of 64 x 64 only get into each other's way.
@@ -37,21 +77,37 @@ class Child:
         os.close(replies)
         self.pid = self._process.pid
 
-    def send(self, header: dict[str, object], arrays: tuple[np.ndarray, ...] = ()) -> None:
+    def send(self, header: Mapping[str, object], arrays: tuple[np.ndarray, ...] = ()) -> None:
         """Send a message."""
         try:
             send(self._commands, header, arrays)
         except BrokenPipeError:
             return  # it has died; waiting for its answer tells how
 
-    def answers_within(self, seconds: float | None) -> bool:
-        """Is there an answer, or the news of its death, within so many seconds?"""
+    def answers_within(self, seconds: float) -> bool:
+        """Wait for an answer or for the end of the process; False if neither comes within so many seconds."""
+        while seconds > 0:
+            if self._readable(min(POLL_SECONDS, seconds)) or self._process.poll() is not None:
+                return True
+            seconds -= POLL_SECONDS
+        return False
+
+    def _readable(self, seconds: float) -> bool:
         return bool(select.select([self._replies], [], [], seconds)[0])
+
+    def _wait_for_bytes(self) -> None:
+        """Wait until there is something to read; EOFError if the process has died.
+
+        The end of the pipe does not always tell: a child of the process may keep it open.
+        """
+        while not self._readable(POLL_SECONDS):
+            if self._process.poll() is not None and not self._readable(0):
+                raise EOFError
 
     def receive(self, fault: Callable[[str], EnvironmentFault]) -> dict[str, Any]:
         """Its answer, or what went wrong there; ``fault`` makes one from how the process ended."""
         try:
-            answer, _ = receive(self._replies)
+            answer, _ = receive(self._replies, self._wait_for_bytes)
         except EOFError:
             raise fault(f"its worker process (pid {self.pid}) {self._how_it_ended()}") from None
         if answer["ok"]:

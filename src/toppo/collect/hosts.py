@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from toppo.collect.actor import ActorFactory
-from toppo.collect.child import Child, address, too_long
+from toppo.collect.child import POLL_SECONDS, Child, address, too_long
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import Ends, FailedReplays, FaultPolicy, SurvivedFault
 from toppo.collect.plan import Buffers, Plan, plan_to_json
@@ -17,8 +17,6 @@ from toppo.envs.single import describe_call, label_of
 from toppo.envs.world import open_vec_env
 from toppo.errors import EnvironmentFault
 from toppo.rng import Stream, seed_for
-
-QUIET_SECONDS = 0.25  # between two looks at a worker that does not answer
 
 
 class Task(NamedTuple):
@@ -113,7 +111,7 @@ class ProcessHost:
 
         Looks are counted and not seconds, so that a run that was suspended finds no fault with its workers.
         """
-        pause, quiet, before = min(QUIET_SECONDS, timeout / 4), 0, b""
+        pause, quiet, before = min(POLL_SECONDS, timeout / 4), 0, b""
         while not self.child.answers_within(pause):
             calls = self.task.buffers.progress.call.tobytes()
             quiet, before = (0 if calls != before else quiet + 1), calls

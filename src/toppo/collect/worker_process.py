@@ -8,10 +8,10 @@ import sys
 import traceback
 from contextlib import suppress
 
+from toppo.collect.child import receive, send
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.pinning import pin, use_batch_scheduling
 from toppo.collect.plan import buffers_in, plan_from_json
-from toppo.collect.wire import receive, send
 from toppo.collect.worker import Worker
 from toppo.envs.source import factory
 from toppo.envs.spaces_json import spaces_to_json

@@ -4,7 +4,7 @@ import threading
 import numpy as np
 import pytest
 
-from toppo.collect.wire import receive, send
+from toppo.collect.child import receive, send
 
 
 def through_a_pipe(header, arrays=()):
