@@ -149,7 +149,7 @@ def test_without_tolerance_the_fault_is_named(fault, how, workers):
 def test_a_killed_worker_is_noticed_while_a_child_of_its_own_keeps_the_pipe_open(fault, timeout):
     fault("orphan")
     began = time.monotonic()
-    with pytest.raises(EnvironmentFault, match="step 3 of the episode with seed .* was killed by SIGKILL"):
+    with pytest.raises(EnvironmentFault, match=r"step 3 of the episode with seed .* was killed by SIGKILL"):
         collect_faulty(1, FaultPolicy(env_timeout=timeout))
     assert time.monotonic() - began < 9  # the child ends after 10 s, and with it the pipe
 
