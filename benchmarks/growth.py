@@ -18,7 +18,7 @@ from toppo.collect.pool import open_pool
 from toppo.learn.loop import train
 from toppo.learn.setup import initial_state, plan
 from toppo.learn.xla import prepare
-from toppo.report.figures import panels, save
+from toppo.plotting import panels, save
 from toppo.runs.presets import spec_for
 from toppo.runs.run import setup_for
 

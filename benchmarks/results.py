@@ -15,8 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.page import RESULTS
-from toppo.report.compare import Group, Pair, groups_of, of_runs, pairs_of, verdict
-from toppo.report.figures import curves_figure, save
+from toppo.plotting import save
+from toppo.report.compare import Group, Pair, count_runs, groups_of, pairs_of, verdict
+from toppo.report.figures import curves_figure
 from toppo.report.load import Loaded, load
 from toppo.report.page import About, write_report
 from toppo.report.scores import game_of
@@ -69,7 +70,7 @@ def judged(found: Pair | None, env: str, what: str, expected: int = 1) -> str:
     if found is None:
         return f"- {env}: {what} not measured yet."
     side = SIDES[found.final.side * expected]
-    steps = f"{found.budget:,} steps, {of_runs(found.final.runs)}"
+    steps = f"{found.budget:,} steps, {count_runs(found.final.runs)}"
     return (
         f"- {env}: **{side}**. {what}: final {show(found.final)}, area {show(found.area)} ({steps}; {verdict(found)})."
     )
@@ -113,7 +114,7 @@ def memory_moves(learning: list[Group]) -> list[str]:
         side = "open" if len(group.runs) < MIN_FOR_INTERVAL else "confirmed" if high - low >= 0.5 else "contradicted"
         lines.append(
             f"- {group.env}: **{side}**. |M| averaged over a hundredth of a run lies between {low:.2f} and {high:.2f} "
-            f"(5% and 95%), median {middle:.2f} ({of_runs(len(group.runs))})."
+            f"(5% and 95%), median {middle:.2f} ({count_runs(len(group.runs))})."
         )
     return ["Confirmed: the 5% and the 95% quantile are at least half a batch apart.", "", *lines]
 

@@ -211,13 +211,13 @@ def report(task: str, results: dict[str, list[float]]) -> list[str]:
 
 def write(page: str, record: dict) -> None:
     """The record, its tables and its figure."""
-    from toppo.report.figures import figure, save
+    from toppo.plotting import save, subplots
 
     tasks, text = record["tasks"], [f"{record['machine']}, {record['cores']} cores.", ""]
     for task, results in tasks.items():
         text += report(task, results)
     folder = write_page(page, "Throughput", [*text, "![steps per second](throughput.png)"], record)
-    sheet, axes = figure(1, len(tasks), width=5.2, height=4.2)
+    sheet, axes = subplots(1, len(tasks), width=5.2, height=4.2)
     for axis, (task, results) in zip(axes[0], tasks.items(), strict=True):
         names = list(results)[::-1]
         middles = [statistics.median(results[name]) for name in names]

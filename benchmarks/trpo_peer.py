@@ -80,7 +80,7 @@ def report(env: str, steps: int, runs: dict[str, list[list[float]]]) -> str:
     """Write the data, the table and the figure."""
     import numpy as np
 
-    from toppo.report.figures import figure, save
+    from toppo.plotting import save, subplots
 
     RESULTS.mkdir(parents=True, exist_ok=True)
     data = {"env": env, "steps": steps, "ours": OURS, "theirs": theirs(env), "curves": runs}
@@ -98,7 +98,7 @@ def report(env: str, steps: int, runs: dict[str, list[list[float]]]) -> str:
         "| | runs | final, mean | final, each | area, mean | area, each |",
         "|---|---:|---:|---|---:|---|",
     ]
-    sheet, axes = figure(1, 1, width=5.5, height=3.4)
+    sheet, axes = subplots(1, 1, width=5.5, height=3.4)
     grid = (np.arange(PARTS) + 0.5) * steps / PARTS
     for who, colour in (("toppo", "#0b6e99"), ("sb3", "#d1603d")):
         curves = np.array(runs[who])

@@ -56,10 +56,10 @@ def look(pid: int, metrics: Path) -> tuple[int, float, int, int] | None:
 
 def draw(result: dict[str, Any], path: Path) -> None:
     """Memory and open files against steps."""
-    from toppo.report.figures import figure, save
+    from toppo.plotting import save, subplots
 
     steps, memory, files = np.array(result["rows"], float).T
-    sheet, axes = figure(2, 1, width=6.0, height=2.2)
+    sheet, axes = subplots(2, 1, width=6.0, height=2.2)
     upper, lower = axes[:, 0]
     upper.plot(steps / 1e6, memory)
     upper.set_ylabel("resident memory, MB")

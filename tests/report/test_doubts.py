@@ -6,8 +6,9 @@ import pytest
 
 from tests.support.curves import curve, group, run_directory
 from toppo.errors import ToppoError
+from toppo.plotting import colours_of, subplots
 from toppo.report.compare import groups_of, pairs_of
-from toppo.report.figures import colours_of, draw_curves, figure
+from toppo.report.figures import draw_curves
 from toppo.report.load import MAX_NAME, load, named, run_from_curve, run_from_directory
 from toppo.report.tables import finals, summary
 from toppo.rundir.jsonl import read_lines, rows_and_gaps
@@ -45,7 +46,7 @@ def test_where_no_episode_ended_at_all_the_reason_is_told(tmp_path):
 
 def test_one_run_without_a_return_does_not_take_its_arm_from_the_figure():
     arm = group([[1.0, 2.0], [None, None]])
-    _, axes = figure(1, 1)
+    _, axes = subplots(1, 1)
     draw_curves(axes[0, 0], [arm], colours_of(["toppo"]), "bootstrap")
     assert axes[0, 0].get_lines()[0].get_ydata().tolist() == [1.0, 2.0]
 
@@ -119,7 +120,7 @@ def test_tests_at_steps_that_are_none_are_refused(tests):
 
 def test_an_arm_of_fewer_steps_does_not_compete(tmp_path):
     short = curve(algo="ppo", returns=[9.0, 9.0])
-    short["spec"]["steps"] = 50
+    short["spec"]["total_timesteps"] = 50
     short["grid"] = [25, 50]
     write(tmp_path, toppo_E_0=curve(returns=[1.0, 2.0]), ppo_E_0=short)
     groups = groups_of(load(tmp_path))

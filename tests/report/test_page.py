@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.curves import curve, run_directory, study_curves
 from toppo.errors import NO_INPUT, ToppoError
-from toppo.report.figures import REHEARSAL
+from toppo.plotting import QUICK_RUN
 from toppo.report.load import load
 from toppo.report.page import About, parts_of, render, write_report
 
@@ -93,8 +93,6 @@ def check(page: str) -> None:
     assert "default-src 'none'" in page
 
 
-
-
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     """Every payload in every text field."""
@@ -133,7 +131,7 @@ def test_every_payload_is_only_text(hostile):
 def test_a_page_has_all_its_parts(tmp_path):
     out = tmp_path / "page.html"
     write_report(
-        load(study_curves(tmp_path / "s", seeds=5)), out, About("A study", "toppo report s", rehearsal="a tenth of it")
+        load(study_curves(tmp_path / "s", seeds=5)), out, About("A study", "toppo report s", quick_run="a tenth of it")
     )
     page = out.read_text()
     check(page)
@@ -141,7 +139,7 @@ def test_a_page_has_all_its_parts(tmp_path):
         assert f'id="{name}"' in page
     assert "toppo (5 runs)" in page
     assert "E: the highest final return is" in page
-    assert f"{REHEARSAL}: a tenth of it" in page
+    assert f"{QUICK_RUN}: a tenth of it" in page
     figures = {p.name for p in (tmp_path / "page-figures").iterdir()}
     assert {"curves.png", "curves.pdf", "finals.png", "aggregates.pdf"} <= figures
     ids = [v for k, v in Nodes(page).attributes if k == "id"]

@@ -6,18 +6,13 @@ import pytest
 
 from tests.support.curves import curve, group, run_directory
 from toppo.errors import BAD_DATA, IO_ERROR, NO_INPUT, ToppoError
-from toppo.report.compare import filled, groups_of, pairs_of, scores_of, verdict
-from toppo.report.figures import colours_of, curves_figure, draw_curves, figure, learning_curves
+from toppo.plotting import colours_of, subplots
+from toppo.report.compare import fill_gaps, groups_of, pairs_of, scores_of, verdict
+from toppo.report.figures import curves_figure, draw_curves, learning_curves
 from toppo.report.load import arm_of, load, run_from_directory
 from toppo.rundir.layout import write_json
 
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
-
-
-
-
-
-
 
 
 def test_a_run_is_what_it_logged(tmp_path):
@@ -59,8 +54,8 @@ def test_a_run_without_logs(tmp_path):
     [
         ("versions", [1]),
         ("spec", [1]),
-        ("spec", {"steps": "x"}),
-        ("spec", {"algo": 1, "env": 2, "seed": "x", "steps": 9}),
+        ("spec", {"total_timesteps": "x"}),
+        ("spec", {"algo": 1, "env": 2, "seed": "x", "total_timesteps": 9}),
     ],
 )
 def test_a_run_directory_with_other_data_is_one_sentence(tmp_path, name, data):
@@ -91,7 +86,7 @@ def test_a_picture_that_cannot_be_written_is_one_sentence(tmp_path):
 
 @pytest.mark.parametrize(("runs", "lines", "bands"), [(2, 3, 0), (4, 5, 0), (5, 2, 1), (1, 1, 0)])
 def test_below_five_runs_the_runs_are_drawn_and_no_interval(runs, lines, bands):
-    _, axes = figure(1, 1)
+    _, axes = subplots(1, 1)
     found = group([[float(s), float(s * s)] for s in range(runs)])
     draw_curves(axes[0, 0], [found], colours_of(["toppo"]), "bootstrap")
     drawn = axes[0, 0].get_lines()
@@ -104,7 +99,7 @@ def test_runs_of_different_lengths_are_drawn_as_far_as_all_have_come():
     long, short = group([[0.0, 10.0, 20.0, 30.0]]), group([[4.0, 6.0]])
     run = short.runs[0]._replace(grid=np.array([5.0, 15.0]))
     empty = run._replace(grid=np.zeros(0), returns=np.zeros(0))
-    _, axes = figure(1, 1)
+    _, axes = subplots(1, 1)
     draw_curves(axes[0, 0], [long._replace(runs=[*long.runs, run, empty])], colours_of(["toppo"]), "bootstrap")
     mean = axes[0, 0].get_lines()[0]
     expected = [np.interp(x, long.runs[0].grid, [0.0, 10.0, 20.0, 30.0]) for x in (5.0, 15.0)]
@@ -121,7 +116,7 @@ def test_the_legend_counts_the_runs_that_are_drawn():
 
 
 def test_the_papers_shading_is_one_standard_deviation():
-    _, axes = figure(1, 1)
+    _, axes = subplots(1, 1)
     draw_curves(axes[0, 0], [group([[1.0, 2.0], [3.0, 6.0]])], colours_of(["toppo"]), "std")
     (shade,) = axes[0, 0].collections
     heights = sorted(shade.get_paths()[0].vertices[:, 1].tolist())
@@ -134,7 +129,7 @@ def test_final_return_and_area_by_hand():
     assert found.final().tolist() == [7.0, 10.0]
     assert found.area() == pytest.approx([(1 + 1 + 5 + 7 * 7) / 10, 1.0])
     assert found.final(20).tolist() == [1.0, 0.0]  # the gap takes the value before it
-    assert filled(np.array([np.nan, 1.0, np.nan])).tolist()[1:] == [1.0, 1.0]
+    assert fill_gaps(np.array([np.nan, 1.0, np.nan])).tolist()[1:] == [1.0, 1.0]
 
 
 def test_pairs_share_the_smaller_budget_and_say_how_sure_they_are():

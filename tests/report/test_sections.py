@@ -51,7 +51,7 @@ def test_few_runs_have_a_mean_and_no_iqm_and_are_counted_per_task():
     assert [row[2].text.endswith(" (mean)") for row in aggregates(one)] == [True, True]
     assert [row[2].text.endswith(" (mean)") for row in aggregates(five)] == [False, False]
     assert [row[1].text for row in aggregates(five)] == ["5", "5"]
-    assert aggregates_figure(one).axes[0].get_title() == "IQM (below 4 runs: mean)"
+    assert aggregates_figure(one).axes[0].get_title() == "IQM (mean with fewer than 4 runs)"
     drawn = aggregates_figure(five).axes[0]
     assert drawn.get_title() == "IQM"
     assert labels(drawn) == ["toppo (5 runs per task)", "ppo (5 runs per task)"]
@@ -98,7 +98,7 @@ def test_settings_are_told_with_the_tasks_that_have_them():
     found[2] = found[2]._replace(runs=[r._replace(settings={"n_steps": 9}) for r in found[2].runs])
     told = ", ".join(f"{k} = {v}" for k, v in found[0].runs[0].settings.items())
     rows = [[cell.text for cell in row] for row in settings(found)]
-    assert rows == [["toppo", "E, F", told], ["toppo", "G", "n = 9"]]
+    assert rows == [["toppo", "E, F", told], ["toppo", "G", "n_steps = 9"]]
 
 
 def test_final_returns_have_the_band_that_was_asked_for():

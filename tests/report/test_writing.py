@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.curves import study_curves
 from toppo.cli import main
-from toppo.report.figures import write_output
+from toppo.plotting import write_output
 from toppo.rundir.layout import write_text
 
 

@@ -31,8 +31,8 @@ def test_page_and_figure_are_of_the_studys_own_runs_with_their_times(tmp_path, m
     told: list[Loaded] = []
     draw = study_figures.STUDY_FIGURES["memory-size"]._replace(draw=lambda groups, band: drawn.append(groups))
     monkeypatch.setitem(study_figures.STUDY_FIGURES, "memory-size", draw)
-    monkeypatch.setattr(study_figures, "rehearse", lambda sheet, why: None)
-    monkeypatch.setattr(study_figures, "save_both", lambda sheet, out, name: None)
+    monkeypatch.setattr(study_figures, "mark_quick_run", lambda sheet, why: None)
+    monkeypatch.setattr(study_figures, "save_png_and_pdf", lambda sheet, out, name: None)
     study_figures.make_study_figure("memory-size", "quick", tmp_path, "std", lambda s: folder, told.append)
     (loaded,) = told
     assert len(loaded.runs) == len(jobs_of(study)) == sum(len(g.runs) for g in drawn[0])
@@ -43,7 +43,7 @@ def test_page_and_figure_are_of_the_studys_own_runs_with_their_times(tmp_path, m
 def test_the_command_on_the_page_is_the_one_to_type(tmp_path, monkeypatch, capsys):
     shown = []
     monkeypatch.setattr("toppo.report.page.write_report", lambda loaded, out, about: shown.append(about.command))
-    monkeypatch.setattr(study_figures, "save_both", lambda sheet, out, name: None)
+    monkeypatch.setattr(study_figures, "save_png_and_pdf", lambda sheet, out, name: None)
     out, curves = tmp_path / "my runs", tmp_path / "c"
     finished_curves(curves, paper_study("memory-size", "quick"))
     flags = ["--out", str(out), "--band", "std", "--curves", str(curves), "--evaluate-every", "50"]
@@ -92,7 +92,7 @@ def test_run_times_say_how_they_were_measured(tmp_path, monkeypatch):
     sheets, said = [], []
     times = [RunTime("ppo", dict.fromkeys(PARTS, 1.0))]
     monkeypatch.setattr(figures, "measure_run_times", lambda algos, env, iterations: times)
-    monkeypatch.setattr(figures, "save_both", lambda sheet, out, name: sheets.append(sheet))
+    monkeypatch.setattr(figures, "save_png_and_pdf", lambda sheet, out, name: sheets.append(sheet))
     figures.run_time("paper", tmp_path, said.append)
     assert said[0] == "medians of one run of each, seed 0, 200 iterations"
     assert said[0] in sheets[0].axes[0].get_xlabel()

@@ -1,6 +1,5 @@
 """The paper's figures from a study whose runs are there already."""
 
-
 import pytest
 
 from tests.support.curves import finished_curves
@@ -22,8 +21,6 @@ PAPER_FIGURES = {
 }
 
 
-
-
 def test_every_figure_of_the_paper_is_listed(capsys):
     assert set(STUDY_FIGURES) | set(FIGURES) == PAPER_FIGURES | {"controls"}
     assert set(STUDY_FIGURES) == {name for name in PAPER if not name.startswith("proof")}
@@ -43,10 +40,11 @@ def test_a_figure_from_finished_runs(name, scale, tmp_path, capsys):
     for ending, first in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
         assert (tmp_path / f"{name}{ending}").read_bytes().startswith(first)
     page = (tmp_path / "report.html").read_text()
-    assert ("rehearsal, no conclusion: 102,400 steps instead of 1,000,000, 2 of 10 seeds" in page) == (scale == "quick")
+    assert ("quick run, no conclusion: 102,400 steps instead of 1,000,000, 2 of 10 seeds" in page) == (scale == "quick")
 
 
-def test_a_rehearsal_says_which_settings_it_changes():
-    assert smaller(paper_study("atari", "quick"), paper_study("atari")).endswith("1 of 3 seeds, envs = 1, epochs = 1")
+def test_a_quick_run_says_which_settings_it_changes():
+    told = smaller(paper_study("atari", "quick"), paper_study("atari"))
+    assert told.endswith("1 of 3 seeds, n_envs = 1, n_epochs = 1")
     assert {j.spec.common.n_envs for j in jobs_of(paper_study("atari", "quick"))} == {1}
     assert {j.spec.common.n_envs for j in jobs_of(paper_study("atari"))} == {8}

@@ -84,7 +84,7 @@ def groups_of(loaded: Loaded) -> list[Group]:
     return [Group(arm, env, [r for r in loaded.runs if (r.env, r.arm) == (env, arm)]) for env, arm in keys]
 
 
-def filled(values: np.ndarray) -> np.ndarray:
+def fill_gaps(values: np.ndarray) -> np.ndarray:
     """Gaps take the value before them."""
     known = np.where(np.isnan(values), 0, np.arange(len(values)))
     return np.asarray(values[np.maximum.accumulate(known)])
@@ -96,7 +96,7 @@ def final_return(run: Run, budget: int) -> float:
 
 
 def _part(run: Run, after: float, until: float) -> float:
-    values = filled(run.returns)[(run.grid > after) & (run.grid <= until)]
+    values = fill_gaps(run.returns)[(run.grid > after) & (run.grid <= until)]
     values = values[~np.isnan(values)]
     return float(values.mean()) if len(values) else float("nan")
 
@@ -120,7 +120,7 @@ def span(counts: Sequence[int]) -> str:
     return f"{least} to {most}" if least < most else f"{most}"
 
 
-def of_runs(*counts: int) -> str:
+def count_runs(*counts: int) -> str:
     """So many runs, or from so many to so many."""
     return f"{span(counts)} run{'' if max(counts) == 1 else 's'}"
 
@@ -136,7 +136,7 @@ def verdict(pair: Pair) -> str:
     if np.isnan(pair.final.value):
         return "open: a run has no return"
     if pair.final.low is None:
-        return f"open: {of_runs(pair.final.runs)}, no interval below 5"
+        return f"open: {count_runs(pair.final.runs)}, no interval below 5"
     return {1: "higher", -1: "lower", 0: "no clear difference"}[pair.final.side]
 
 

@@ -103,7 +103,7 @@ def run_from_curve(data: Any, name: str) -> Run:
         algo,
         named(spec["env"]),
         seed,
-        int(spec["steps"]),
+        int(spec["total_timesteps"]),
         grid,
         returns,
         series,
@@ -130,8 +130,8 @@ def _run_from_logs(root: Path) -> Run:
             raise ToppoError(f"{root} has no {log.name}: let it train first", NO_INPUT)
         if log.stat().st_size > MAX_LOG_BYTES:
             raise ToppoError(f"{log.name} has more than {MAX_LOG_BYTES:,} bytes")
-    if not 0 < int(spec["steps"]) < 2**53:
-        raise ValueError(f"steps is {spec['steps']}")
+    if not 0 < int(spec["total_timesteps"]) < 2**53:
+        raise ValueError(f"total_timesteps is {spec['total_timesteps']}")
     damage: list[str] = []
     rows = {name: _rows(getattr(layout, name), damage) for name in ("episodes", "metrics", "timing")}
     curve = compact(spec, versions, rows["episodes"], rows["metrics"])

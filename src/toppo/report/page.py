@@ -8,20 +8,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from toppo.errors import CANNOT_CREATE, ToppoError
+from toppo.plotting import QUICK_RUN, mark_quick_run, save_png_and_pdf, to_svg, write_output
 from toppo.report import atari, tables
-from toppo.report.compare import Group, aggregates_of, groups_of, of_runs, pairs_of, scores_of
+from toppo.report.compare import Group, aggregates_of, count_runs, groups_of, pairs_of, scores_of
 from toppo.report.figures import (
     BANDS,
-    REHEARSAL,
     aggregates_figure,
     curves_figure,
     finals_figure,
     profile_figure,
-    rehearse,
-    save_both,
-    svg,
-    with_curve,
-    write_output,
+    runs_with_curve,
 )
 from toppo.report.load import Loaded, clean
 from toppo.report.tables import Cell, number
@@ -48,7 +44,7 @@ class About(NamedTuple):
     title: str
     command: str
     band: str = "bootstrap"
-    rehearsal: str = ""  # why nothing follows from it
+    quick_run: str = ""  # why nothing follows from it
 
 
 def write_report(loaded: Loaded, out: Path, about: About) -> None:
@@ -62,9 +58,9 @@ def write_report(loaded: Loaded, out: Path, about: About) -> None:
     parts = parts_of(loaded, about.band)
     for part in parts:
         if part.figure is not None:
-            if about.rehearsal:
-                rehearse(part.figure, about.rehearsal)
-            save_both(part.figure, figures, part.id)
+            if about.quick_run:
+                mark_quick_run(part.figure, about.quick_run)
+            save_png_and_pdf(part.figure, figures, part.id)
     write_output(out, render(loaded, parts, about).encode())
 
 
@@ -75,14 +71,14 @@ def render(loaded: Loaded, parts: list[Part], about: About) -> str:
     )
     groups, command = groups_of(loaded), clean(about.command, MAX_COMMAND)
     shown = [
-        p._asdict() | {"svg": Markup(svg(p.figure, p.id)) if p.figure is not None else "", "again": command}
+        p._asdict() | {"svg": Markup(to_svg(p.figure, p.id)) if p.figure is not None else "", "again": command}
         for p in parts
     ]
     return pages.get_template("page.html").render(
         title=clean(about.title),
         command=command,
-        rehearsal=f"{REHEARSAL}: {about.rehearsal}" if about.rehearsal else "",
-        runs=of_runs(len(loaded.runs)),
+        quick_run=f"{QUICK_RUN}: {about.quick_run}" if about.quick_run else "",
+        runs=count_runs(len(loaded.runs)),
         arms=list(dict.fromkeys(g.arm for g in groups)),
         envs=list(dict.fromkeys(g.env for g in groups)),
         summary=tables.summary(groups, pairs_of(groups))
@@ -183,13 +179,13 @@ def _across(loaded: Loaded, groups: list[Group]) -> list[Part]:
 def _rest(groups: list[Group], band: str) -> list[Part]:
     parts = []
     tested = tests_as_curves(groups)
-    if drawn := [g for g in tested if with_curve(g)]:
-        without = [f"{g.arm} on {g.env} ({_drawn(g)})" for g in tested if len(with_curve(g)) < len(g.runs)]
+    if drawn := [g for g in tested if runs_with_curve(g)]:
+        without = [f"{g.arm} on {g.env} ({_drawn(g)})" for g in tested if len(runs_with_curve(g)) < len(g.runs)]
         parts.append(
             Part(
                 "tests",
                 "Tests during training",
-                figure=curves_figure(drawn, band, name="return of test episodes"),
+                figure=curves_figure(drawn, band, y_label="return of test episodes"),
                 caption="Mean of 10 episodes with the most likely action, at intervals; as far as all runs were tested."
                 + (f" Not all runs were tested: {', '.join(without)}." if without else ""),
             )
@@ -222,7 +218,7 @@ def tests_as_curves(groups: list[Group]) -> list[Group]:
 
 
 def _drawn(group: Group) -> str:
-    return f"{len(with_curve(group))} of {len(group.runs)}"
+    return f"{len(runs_with_curve(group))} of {len(group.runs)}"
 
 
 def _moves(group: Group) -> bool:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppo.report.compare import OURS, Aggregate, Group, Pair, best_of, of_runs, span, verdict
+from toppo.report.compare import OURS, Aggregate, Group, Pair, best_of, count_runs, span, verdict
 from toppo.report.statistics import MIN_FOR_IQM, Estimate, bootstrap, iqm, mean, pooled
 
 FINAL_COLUMNS = ("task", "arm", "steps", "runs", "final, mean", "final, IQM", "area, mean", "area, IQM", "test, mean")
@@ -46,7 +46,7 @@ def summary(groups: list[Group], pairs: list[Pair]) -> list[str]:
     for env in dict.fromkeys(g.env for g in groups):
         here = [g for g in groups if g.env == env]
         best = best_of(here)
-        reached = f"{number(best.final().mean())} ({of_runs(len(best.runs))})"
+        reached = f"{number(best.final().mean())} ({count_runs(len(best.runs))})"
         if len(here) == 1:
             sentences.append(f"{env}: {best.arm} reached {reached}.")
             continue
@@ -60,7 +60,7 @@ def summary(groups: list[Group], pairs: list[Pair]) -> list[str]:
             told += f" {ours[0].ours} minus the others: {'; '.join(sure)}."
         if few:
             told += f" {ours[0].ours} minus the others, with too few runs to judge: "
-            told += ", ".join(f"{p.theirs} {show(p.final)} ({of_runs(p.final.runs)})" for p in few) + "."
+            told += ", ".join(f"{p.theirs} {show(p.final)} ({count_runs(p.final.runs)})" for p in few) + "."
         sentences.append(told)
     return sentences
 

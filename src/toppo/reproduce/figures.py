@@ -9,8 +9,8 @@ import numpy as np
 
 from toppo.algos import REGISTRY
 from toppo.errors import BAD_DATA, ToppoError
-from toppo.report.compare import of_runs
-from toppo.report.figures import COLOURS, figure, rehearse, save_both, write_output
+from toppo.plotting import COLOURS, mark_quick_run, save_png_and_pdf, subplots, write_output
+from toppo.report.compare import count_runs
 from toppo.reproduce.run_time import PARTS, measure_run_times
 from toppo.reproduce.two_action import two_action_values
 from toppo.reproduce.v_ratio import Measurement, measure_during_training
@@ -44,7 +44,7 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
                 write(out, "v-ratio", {"scale": scale, "rows": rows})
                 middle, noise = (np.median([getattr(m, name) for m in found]) for name in ("ratio", "noise"))
                 echo(f"{env}, {algo}, seed {seed}: median V ratio {middle:.3f}, of which sampling noise {noise:.3f}")
-    sheet, axes = figure(1, 4, width=3.6)
+    sheet, axes = subplots(1, 4, width=3.6)
     for axis, env in zip(axes[0], tasks, strict=False):
         for algo in ("geppo", "toppo"):
             mine = [r for r in rows if r["env"] == env and r["algo"] == algo]
@@ -53,15 +53,15 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
             speaks_of = "V-trace, pi_k" if algo == "geppo" else "GAE, mu"
             for name, style, label in (("ratio", "-", f"{REGISTRY[algo].title}: {speaks_of}"), ("noise", ":", None)):
                 axis.plot(*over_seeds(mine, name), style, color=COLOURS[algo], label=label, linewidth=1.6)
-        axis.set_title(f"{env} ({of_runs(seeds)})", fontsize=10)
+        axis.set_title(f"{env} ({count_runs(seeds)})", fontsize=10)
         axis.set_xlabel("environment steps", fontsize=9)
         axis.set_yscale("log")
     axes[0, 0].set_ylabel("sum |V - V_hat| / sum |V|\n(dotted: sampling noise)", fontsize=8)
     axes[0, 0].legend(fontsize=8, frameon=False)
     draw_two_action(axes[0, 3])
     if quick:
-        rehearse(sheet, f"{steps:,} steps instead of 1,000,000, {seeds} of 10 seeds")
-    save_both(sheet, out, "v-ratio")
+        mark_quick_run(sheet, f"{steps:,} steps instead of 1,000,000, {seeds} of 10 seeds")
+    save_png_and_pdf(sheet, out, "v-ratio")
 
 
 def over_seeds(rows: list[dict[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +97,7 @@ def run_time(scale: str, out: Path, echo: Echo) -> None:
         echo(f"{t.algo:<6} {t.total:7.1f} ms per 1000 steps: " + ", ".join(f"{k} {v:.1f}" for k, v in t.parts.items()))
     parts = {t.algo: t.parts for t in times}
     write(out, "run-time", {"scale": scale, "measured": measured, "milliseconds_per_1000_steps": parts})
-    sheet, axes = figure(1, 1, width=6.5, height=3.4)
+    sheet, axes = subplots(1, 1, width=6.5, height=3.4)
     axis, left = axes[0, 0], np.zeros(len(times))
     for part, shade in zip(PARTS, ("#c9d6df", "#9fb8ad", "#0b6e99", "#b08900", "#d1603d"), strict=True):
         width = np.array([t.parts[part] for t in times])
@@ -109,8 +109,8 @@ def run_time(scale: str, out: Path, echo: Echo) -> None:
     )
     axis.legend(fontsize=8, frameon=False, ncols=len(PARTS), loc="lower center", bbox_to_anchor=(0.5, 1.0))
     if scale == "quick":
-        rehearse(sheet, "20 iterations instead of 200, in which the memory of DISC does not fill")
-    save_both(sheet, out, "run-time")
+        mark_quick_run(sheet, "20 iterations instead of 200, in which the memory of DISC does not fill")
+    save_png_and_pdf(sheet, out, "run-time")
 
 
 def measured_before(path: Path, scale: str) -> list[dict[str, Any]]:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from toppo.plotting import mark_quick_run, save_png_and_pdf
 from toppo.report.compare import Group, groups_of
-from toppo.report.figures import curves_figure, finals_figure, rehearse, save_both
+from toppo.report.figures import curves_figure, finals_figure
 from toppo.report.load import Loaded, load
 from toppo.studies.folder import Folder
 from toppo.studies.paper import paper_study
@@ -47,8 +48,8 @@ def make_study_figure(
     loaded = load_study(study, run(study))
     sheet = STUDY_FIGURES[name].draw(groups_of(loaded), band)
     if scale == "quick":
-        rehearse(sheet, smaller(study, paper_study(name)))
-    save_both(sheet, out, name)
+        mark_quick_run(sheet, smaller(study, paper_study(name)))
+    save_png_and_pdf(sheet, out, name)
     report(loaded)
 
 
@@ -64,4 +65,5 @@ def smaller(study: Study, paper: Study) -> str:
     small, full = study.grids[0], paper.grids[0]
     changed = small.arms[0].settings.items() - full.arms[0].settings.items()
     settings = "".join(f", {name} = {value}" for name, value in sorted(changed))
-    return f"{small.total_timesteps:,} steps instead of {full.total_timesteps:,}, {small.seeds} of {full.seeds} seeds{settings}"
+    steps = f"{small.total_timesteps:,} steps instead of {full.total_timesteps:,}"
+    return f"{steps}, {small.seeds} of {full.seeds} seeds{settings}"
