@@ -2,10 +2,10 @@ import io
 import re
 
 import pytest
-from rich.console import Console
 
 from tests.support.small import go, small_setup
 from toppo.algos import REGISTRY
+from toppo.cli.console import Terminal, live_view
 from toppo.cli.progress import RunDisplay, sparkline, speed, time_left
 from toppo.collect.faults import SurvivedFault
 from toppo.learn.loop import Iteration
@@ -34,9 +34,9 @@ def progress(steps, returns=(), seconds=2.0, faults=()):
 
 def test_a_plain_output_gets_a_line_at_the_beginning_and_one_at_the_end():
     out = io.StringIO()
-    with RunDisplay("title", Console(file=out, width=200)) as display:
-        for steps in range(100, 1001, 100):
-            display(progress(steps, [float(steps)]))
+    display = RunDisplay("title", Terminal(file=out, width=200), None)
+    for steps in range(100, 1001, 100):
+        display(progress(steps, [float(steps)]))
     lines = out.getvalue().splitlines()
     assert len(lines) == 2
     words = " ".join(lines[-1].split())
@@ -46,9 +46,9 @@ def test_a_plain_output_gets_a_line_at_the_beginning_and_one_at_the_end():
 def test_the_first_faults_are_shown_and_the_others_left_to_the_file():
     out = io.StringIO()
     faults = [SurvivedFault(0, 3, f"step {i} [red]raised", exact=True) for i in range(5)]
-    with RunDisplay("title", Console(file=out, width=200)) as display:
-        display(progress(100, faults=faults[:2]))
-        display(progress(1000, faults=faults[2:]))
+    display = RunDisplay("title", Terminal(file=out, width=200), None)
+    display(progress(100, faults=faults[:2]))
+    display(progress(1000, faults=faults[2:]))
     warnings = [line for line in out.getvalue().splitlines() if line.startswith("warning: ")]
     assert warnings[:2] == ["warning: step 0 [red]raised", "warning: step 1 [red]raised"]
     assert warnings[2:] == ["warning: step 2 [red]raised (faults.jsonl has the others)"]
@@ -56,9 +56,10 @@ def test_the_first_faults_are_shown_and_the_others_left_to_the_file():
 
 def test_a_terminal_gets_a_live_panel():
     out = io.StringIO()
-    with RunDisplay("ToPPO [x]", Console(file=out, width=100, force_terminal=True)) as display:
-        display(progress(500, [1.0, 3.0]))
-        display._live.refresh()
+    console = Terminal(file=out, width=80, force_terminal=True)
+    with live_view(console) as live:
+        RunDisplay("ToPPO [x]", console, live)(progress(500, [1.0, 3.0]))
+        live.refresh()
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", out.getvalue())
     for part in (
         "ToPPO [x]",
@@ -78,8 +79,9 @@ def test_a_terminal_gets_a_live_panel():
 def test_the_panel_shows_what_every_algorithm_logs(algo):
     out = io.StringIO()
     (iteration,) = go(small_setup(algo, iterations=1))
-    with RunDisplay(algo, Console(file=out, width=100, force_terminal=True)) as display:
-        display(progress(64)._replace(iteration=iteration))
+    console = Terminal(file=out, width=80, force_terminal=True)
+    with live_view(console) as live:
+        RunDisplay(algo, console, live)(progress(64)._replace(iteration=iteration))
     assert ("clipped" in out.getvalue()) is ("trpo" not in algo)
 
 

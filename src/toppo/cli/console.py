@@ -1,13 +1,23 @@
-"""A console whose reader may leave."""
+"""A console whose reader may leave, a live view on it, and times as people read them."""
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
+from rich.live import Live
 
 
 class Terminal(Console):
-    """A console that falls silent when its pipe is closed, so that a run or a study continues."""
+    """A console that falls silent when its reader has gone, so that a run or a study continues."""
+
+    def say(self, text: str) -> None:
+        """Print text as it is: without markup, colours or line breaks of our own."""
+        try:
+            self.print(text, markup=False, highlight=False, soft_wrap=True)
+        except OSError:  # the terminal has gone
+            mute()
 
     def on_broken_pipe(self) -> None:
         """Discard all further output."""
@@ -19,3 +29,19 @@ def mute() -> None:
     nobody = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nobody, sys.stdout.fileno())
     os.close(nobody)
+
+
+@contextmanager
+def live_view(console: Console) -> Iterator[Live | None]:
+    """A part of the terminal that is drawn again and again; None if the output is not a terminal."""
+    if console.is_terminal:
+        with Live(console=console, transient=True) as live:
+            yield live
+    else:
+        yield None
+
+
+def clock(seconds: float) -> str:
+    """[hours:]minutes:seconds"""
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"

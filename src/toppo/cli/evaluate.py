@@ -5,10 +5,8 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Annotated
 
-from rich.console import Console
-from rich.markup import escape
-
 from toppo import agent
+from toppo.cli.console import Terminal
 from toppo.cli.flags import OwnEnv, argument, flag, optional, parse, require_at_least
 from toppo.envs import open_player
 from toppo.errors import ToppoError
@@ -53,19 +51,16 @@ def evaluate(arguments: list[str]) -> None:
     )
     returns = [episode.episode_return for episode in episodes]
     cut = sum(not episode.ended for episode in episodes)
-    console = Console()
-    console.print(
-        f"{algorithm(trained.spec.algo).title} on {escape(source)} after {trained.num_timesteps:,} steps: "
+    console = Terminal()
+    console.say(
+        f"{algorithm(trained.spec.algo).title} on {source} after {trained.num_timesteps:,} steps: "
         f"return {fmean(returns):.1f} +- {pstdev(returns):.1f} over {len(returns)} episodes, "
         f"mean length {fmean(episode.length for episode in episodes):.0f}"
-        + (f"; {cut} of them were cut off after {given.max_steps:,} steps (--max-steps)" if cut else ""),
-        highlight=False,
+        + (f"; {cut} of them were cut off after {given.max_steps:,} steps (--max-steps)" if cut else "")
     )
     if given.video:
         so_far = record_video(policy, source, given.video, given.seed)
-        console.print(
-            f"video of the first seconds of an episode (return so far {so_far:.1f}): {given.video}", highlight=False
-        )
+        console.say(f"video of the first seconds of an episode (return so far {so_far:.1f}): {given.video}")
 
 
 def plot(arguments: list[str]) -> None:
@@ -76,4 +71,4 @@ def plot(arguments: list[str]) -> None:
     if not given.runs:
         raise ToppoError("no run was given: name at least one run directory")
     learning_curves(given.runs, given.out)
-    Console().print(f"learning curves: {given.out}", highlight=False)
+    Terminal().say(f"learning curves: {given.out}")

@@ -30,11 +30,7 @@ def optional(metavar: str, text: str) -> object:
     return tyro.conf.arg(help=text, metavar=metavar, help_behavior_hint="")
 
 
-# Flags that stand in several records, or would not fit on a line there.
-Workers = Annotated[
-    int | None,
-    optional("INT", "Processes that step environments; 0: none (default: one per environment, at most one per core)."),
-]
+# Flags of more than one command.
 CheckpointEvery = Annotated[int, flag("Steps between checkpoints.")]
 EvaluateEvery = Annotated[int, flag("Steps between tests of 10 deterministic episodes; 0: none.")]
 OwnEnv = Annotated[str | None, optional("ENV", "Environment id, if Gymnasium does not know the run's own.")]
@@ -44,7 +40,7 @@ OwnEnv = Annotated[str | None, optional("ENV", "Environment id, if Gymnasium doe
 class ExecutionFlags:
     """How the run is carried out. Without faults, nothing here changes its numbers."""
 
-    workers: Workers = None
+    workers: Annotated[int | None, optional("INT", "Worker processes; 0: none (default: up to one per core).")] = None
     checkpoint_every: CheckpointEvery = 50_000
     tensorboard: Annotated[bool, flag("Write TensorBoard event files.")] = True
     on_nan: Annotated[OnNan, flag("If an environment gives NaN or infinity: fail, or truncate the episode.")] = "raise"

@@ -3,10 +3,8 @@
 import time
 from collections import deque
 from statistics import fmean
-from types import TracebackType
-from typing import Self
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
@@ -14,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from toppo.cli.console import mute
+from toppo.cli.console import Terminal, clock
 from toppo.runs.run import RunProgress
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -25,65 +23,40 @@ MAX_WARNINGS = 3  # about environments that failed
 class RunDisplay:
     """Shows every iteration of a run."""
 
-    def __init__(self, title: str, console: Console) -> None:
-        """Remember the title and the console; `with` opens the panel."""
+    def __init__(self, title: str, console: Terminal, live: Live | None) -> None:
+        """Show the title and what happens before the first iteration."""
         self.title = title
         self.console = console
+        self.live = live
         self.recent: deque[float] = deque(maxlen=20)
         self.history: list[float] = []
-        self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
         self._last_line = 0.0
         self._warnings = 0
-
-    def __enter__(self) -> Self:
-        """Open the live panel."""
-        if self._live:
-            self._live.start()
-            self._live.update(self._boxed("starting: compiling and taking the first steps"))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the live panel."""
-        if self._live:
-            self._live.stop()
+        if live:
+            live.update(self._boxed("starting: compiling and taking the first steps"))
 
     def __call__(self, progress: RunProgress) -> None:
-        """Show an iteration; the run continues when the terminal has gone."""
-        try:
-            self._show(progress)
-        except OSError:
-            mute()
-
-    def tell(self, sentence: str) -> None:
-        """Show a note or a warning of the run."""
-        try:
-            self.console.print(escape(sentence), highlight=False, soft_wrap=True)
-        except OSError:
-            mute()
-
-    def outcome(self) -> str:
-        """The mean return of the last episodes, in a sentence."""
-        return f"Mean return of {self._last_episodes()}: {self._mean()}" if self.recent else "No episode ended"
-
-    def _show(self, progress: RunProgress) -> None:
+        """Show an iteration."""
         for fault in progress.iteration.faults[: MAX_WARNINGS - self._warnings]:
             self._warnings += 1
             last = " (faults.jsonl has the others)" if self._warnings == MAX_WARNINGS else ""
-            self.console.print(f"warning: {escape(fault.sentence)}{last}", highlight=False, soft_wrap=True)
+            self.console.say(f"warning: {fault.sentence}{last}")
         returns = [e.ret for e in progress.iteration.episodes]
         self.recent.extend(returns)
         if returns:
             self.history.append(fmean(returns))
-        if self._live:
-            self._live.update(self._panel(progress))
+        if self.live:
+            self.live.update(self._panel(progress))
             return
         now = time.monotonic()
         finished = progress.iteration.state.steps >= progress.spec.total_timesteps
         if finished or now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
-            self.console.print(self._line(progress), highlight=False, soft_wrap=True)
+            self.console.say(self._line(progress))
+
+    def outcome(self) -> str:
+        """The mean return of the last episodes, in a sentence."""
+        return f"Mean return of {self._last_episodes()}: {self._mean()}" if self.recent else "No episode ended"
 
     def _line(self, progress: RunProgress) -> str:
         metrics = progress.iteration.metrics
@@ -128,10 +101,9 @@ def speed(progress: RunProgress) -> float:
 
 
 def time_left(progress: RunProgress) -> str:
-    """Time to the end at the present speed, as [hours:]minutes:seconds."""
-    seconds = max(0, progress.spec.total_timesteps - progress.iteration.state.steps) / max(speed(progress), 1e-9)
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+    """Time to the end at the present speed."""
+    steps = max(0, progress.spec.total_timesteps - progress.iteration.state.steps)
+    return clock(steps / max(speed(progress), 1e-9))
 
 
 def sparkline(values: list[float], width: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from toppo.cli.console import Terminal
+from toppo.cli.console import Terminal, live_view
 from toppo.cli.flags import (
     CheckpointEvery,
     EvaluateEvery,
@@ -26,9 +26,7 @@ from toppo.studies.paper import PAPER, paper_study
 from toppo.studies.run_jobs import StudyOptions, refuse_faults, run_study
 from toppo.studies.study import Study, read_study, with_seeds
 
-Band = Annotated[
-    Literal["bootstrap", "std"], flag("Shading: 95% bootstrap intervals, or the paper's standard deviation.")
-]
+Band = Annotated[Literal["bootstrap", "std"], flag("Shading: 95% bootstrap intervals, or standard deviations.")]
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,7 @@ class StudyExecutionFlags:
     workers: Annotated[int, flag("Processes that step environments, per run; 0: none.")] = 0
     retries: Annotated[int, flag("How often a run that fails is tried again.")] = 1
     ray: Annotated[str | None, optional("ADDRESS", "Run on Ray: the address of a cluster, or local.")] = None
-    curves: Annotated[
-        Path | None, optional("PATH", "Directory of compact curves, read and written (default: OUT/curves).")
-    ] = None
+    curves: Annotated[Path | None, optional("PATH", "Directory of compact curves (default: OUT/curves).")] = None
     checkpoint_every: CheckpointEvery = 50_000
     evaluate_every: EvaluateEvery = 0
 
@@ -51,21 +47,17 @@ class StudyFlags:
     """Train algorithms x environments x seeds. Finished runs are skipped, unfinished ones are resumed."""
 
     study: Annotated[str, argument("STUDY", f"One of {', '.join(PAPER)}, or a JSON file.")]
-    seeds: Annotated[
-        int | None, optional("INT", "Seeds of every algorithm on every environment (default: the study's).")
-    ] = None
+    seeds: Annotated[int | None, optional("INT", "Seeds per algorithm and environment (default: the study's).")] = None
     out: Annotated[Path | None, optional("PATH", "Directory of the runs (default: runs/STUDY).")] = None
     execution: StudyExecutionFlags = field(default_factory=StudyExecutionFlags)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFlags:
-    """Write one self-contained page about many runs: comparisons with their uncertainty, figures, tables, run times."""
+    """Write one self-contained page about many runs: comparisons with intervals, figures, tables, run times."""
 
     folder: Annotated[Path, argument("DIR", "Directory with run directories or with the compact curves of a study.")]
-    out: Annotated[
-        Path | None, optional("PATH", "Page to write (default: DIR/report.html); figures go beside it as PNG and PDF.")
-    ] = None
+    out: Annotated[Path | None, optional("PATH", "Page to write (default: DIR/report.html).")] = None
     band: Band = "bootstrap"
 
 
@@ -75,9 +67,7 @@ class ReproduceFlags:
 
     figure: Annotated[str, argument("FIGURE", "A name that `toppo list` shows.")]
     scale: Annotated[Literal["quick", "paper"], flag("quick: minutes, to try it; paper: the paper's budget.")] = "quick"
-    out: Annotated[Path | None, optional("PATH", "Directory of runs, data and image (default: runs/FIGURE-SCALE).")] = (
-        None
-    )
+    out: Annotated[Path | None, optional("PATH", "Directory to write (default: runs/FIGURE-SCALE).")] = None
     band: Band = "bootstrap"
     execution: StudyExecutionFlags = field(default_factory=StudyExecutionFlags)
 
@@ -88,7 +78,7 @@ def study(arguments: list[str]) -> None:
     chosen = read_study(Path(given.study)) if given.study.endswith(".json") else paper_study(given.study)
     folder = _run_study(with_seeds(chosen, given.seeds), given.out, given.execution)
     results = folder.root if folder.curves.parent == folder.root else folder.curves
-    Terminal().print(f"next: toppo report {results}", highlight=False, soft_wrap=True)
+    Terminal().say(f"next: toppo report {results}")
 
 
 def report(arguments: list[str]) -> None:
@@ -150,10 +140,10 @@ def _run_study(chosen: Study, out: Path | None, given: StudyExecutionFlags) -> F
     study_options = StudyOptions(jobs=jobs, retries=given.retries, run_options=options, ray=given.ray)
     console = Terminal()
     try:
-        with StudyDisplay(chosen.name, folder, console) as display:
-            status = run_study(chosen, folder, study_options, display)
+        with live_view(console) as live:
+            status = run_study(chosen, folder, study_options, StudyDisplay(chosen.name, folder, console, live))
     except Interrupted as stop:
-        console.print(f"stopped by {stop}; every run is saved, and the same command continues", highlight=False)
+        console.say(f"stopped by {stop}; every run is saved, and the same command continues")
         raise SystemExit(stop.code) from None
     refuse_faults(status)
     return folder

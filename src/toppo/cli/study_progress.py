@@ -1,17 +1,15 @@
 """What a person sees during a study: a live table on a terminal, plain lines elsewhere."""
 
 import time
-from types import TracebackType
-from typing import Self
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from toppo.cli.console import mute
+from toppo.cli.console import Terminal, clock
 from toppo.studies.folder import Folder
 from toppo.studies.run_jobs import StudyStatus
 
@@ -22,53 +20,34 @@ SECONDS_BETWEEN_READS = 1.0
 class StudyDisplay:
     """Shows how far a study is."""
 
-    def __init__(self, title: str, folder: Folder, console: Console) -> None:
-        """Remember the title, the folder and the console; `with` opens the live table."""
+    def __init__(self, title: str, folder: Folder, console: Terminal, live: Live | None) -> None:
+        """Start the clock."""
         self.title = title
         self.folder = folder
         self.console = console
-        self._live = Live(console=console, refresh_per_second=2, transient=True) if console.is_terminal else None
+        self.live = live
         self._began = time.monotonic()
         self._last_line = self._began
         self._last_read = -SECONDS_BETWEEN_READS
         self._first: dict[str, tuple[float, int]] = {}  # when this process first saw a run, and its steps then
         self._ended_steps = 0  # steps that this process has seen of runs that ended
 
-    def __enter__(self) -> Self:
-        """Open the live table."""
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the live table."""
-        if self._live:
-            self._live.stop()
-
     def __call__(self, status: StudyStatus) -> None:
-        """Show how far the study is; it continues when the terminal has gone."""
-        try:
-            self._show(status)
-        except OSError:
-            mute()
-
-    def _show(self, status: StudyStatus) -> None:
+        """Show how far the study is."""
         now = time.monotonic()
         if status.event:
             done = f"{len(status.finished)}/{len(status.jobs)}"
-            self.console.print(f"[{_clock(now - self._began)}] {done}  {status.event}", highlight=False, markup=False)
+            self.console.say(f"[{clock(now - self._began)}] {done}  {status.event}")
         if now - self._last_read < SECONDS_BETWEEN_READS:
             return
         self._last_read = now
         steps = {job.name: self.folder.steps(job) for job in status.running}
         self._count_steps(steps, status, now)
-        if self._live:
-            self._live.update(self._table(status, steps, now))
+        if self.live:
+            self.live.update(self._table(status, steps, now))
         elif now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
-            self.console.print(f"[{_clock(now - self._began)}] {self._total(status, steps, now)}", markup=False)
+            self.console.say(f"[{clock(now - self._began)}] {self._total(status, steps, now)}")
 
     def _count_steps(self, steps: dict[str, int], status: StudyStatus, now: float) -> None:
         for name, done in steps.items():
@@ -87,7 +66,7 @@ class StudyDisplay:
             total = job.spec.total_timesteps
             began, first = self._first[job.name]
             speed = (done - first) / max(now - began, 1e-9)
-            left = _clock((total - done) / speed) if speed > 0 else "-"
+            left = clock((total - done) / speed) if speed > 0 else "-"
             bar = ProgressBar(total=total, completed=min(done, total), width=12)
             table.add_row(escape(job.name), bar, f"{done:,} / {total:,}", f"{speed:,.0f}", left)
         return Group(Text(self._total(status, steps, now)), table)  # a low terminal cuts off the end
@@ -96,13 +75,8 @@ class StudyDisplay:
         ended = {*status.finished, *status.faults}
         to_do = sum(max(0, j.spec.total_timesteps - steps.get(j.name, 0)) for j in status.jobs if j.name not in ended)
         gained = self._ended_steps + sum(steps[n] - first for n, (_, first) in self._first.items() if n in steps)
-        left = _clock(to_do * (now - self._began) / gained) if gained > 0 else "-"
+        left = clock(to_do * (now - self._began) / gained) if gained > 0 else "-"
         failed = f", {len(status.faults)} failed" if status.faults else ""
         waiting = len(status.jobs) - len(ended) - len(status.running)
         counts = f"{len(status.finished)} finished, {len(status.running)} running, {waiting} waiting{failed}"
         return f"{counts}; {left} left"
-
-
-def _clock(seconds: float) -> str:
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours}:{rest // 60:02}:{rest % 60:02}"

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_type_hints
 
 import tyro
-from rich.markup import escape
 
 from toppo.agent import default_workers
 from toppo.algos import REGISTRY
 from toppo.algos.settings import Common, help_texts
-from toppo.cli.console import Terminal
+from toppo.cli.console import Terminal, clock, live_view
 from toppo.cli.flags import ExecutionFlags, OwnEnv, argument, flag, optional, parse, require_at_least
 from toppo.cli.progress import RunDisplay
 from toppo.collect.faults import tolerance
@@ -22,7 +21,7 @@ from toppo.errors import ToppoError
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import run as runs
 from toppo.runs.presets import defaults
-from toppo.runs.run import RunOptions
+from toppo.runs.run import Observe, RunOptions, Tell
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, algorithm, from_json
 
@@ -63,7 +62,7 @@ def train(arguments: list[str]) -> None:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     root = given.out or Path("runs") / f"{spec.env.replace('/', '-').replace(':', '-')}__{algo}__{spec.seed}__{stamp}"
     options = _run_options(given.execution, spec)
-    _run_with_display(spec, root, lambda display: runs.start(spec, spec.env, root, options, display, display.tell))
+    _run_with_display(spec, root, lambda observe, tell: runs.start(spec, spec.env, root, options, observe, tell))
 
 
 def resume(arguments: list[str]) -> None:
@@ -74,7 +73,7 @@ def resume(arguments: list[str]) -> None:
     _run_with_display(
         spec,
         given.run,
-        lambda display: runs.resume(given.run, given.env, options, display, display.tell, given.allow_drift),
+        lambda observe, tell: runs.resume(given.run, given.env, options, observe, tell, given.allow_drift),
     )
 
 
@@ -134,26 +133,24 @@ def _run_options(given: ExecutionFlags, spec: Spec) -> RunOptions:
     )
 
 
-def _run_with_display(spec: Spec, root: Path, run: Callable[[RunDisplay], object]) -> None:
+def _run_with_display(spec: Spec, root: Path, run: Callable[[Observe, Tell], object]) -> None:
     """Run with a live display; print at the end where the run is, what it reached and what to type next."""
     console = Terminal()
     title = f"{algorithm(spec.algo).title} on {spec.env}, seed {spec.seed}"
     if not console.is_terminal:
-        console.print(f"{escape(title)}: {spec.total_timesteps:,} steps into {root}", highlight=False, soft_wrap=True)
-    display = RunDisplay(title, console)
+        console.say(f"{title}: {spec.total_timesteps:,} steps into {root}")
     began = time.monotonic()
     named = "" if is_registered(spec.env) else f" --env {spec.env}"
     try:
-        with display:
-            run(display)
+        with live_view(console) as live:
+            display = RunDisplay(title, console, live)
+            run(display, console.say)
     except Interrupted as stop:
-        console.print(f"stopped by {stop}; saved.  Next: toppo resume {root}{named}", highlight=False, soft_wrap=True)
+        console.say(f"stopped by {stop}; saved.  Next: toppo resume {root}{named}")
         raise SystemExit(stop.code) from None
-    console.print(
-        f"{escape(title)}: finished in {time.monotonic() - began:.0f} s.  {display.outcome()}\n"
+    console.say(
+        f"{title}: finished in {clock(time.monotonic() - began)}.  {display.outcome()}\n"
         f"  run   {root}{os.sep}\n"
         f"  next  toppo evaluate {root}{named} --video {root}{os.sep}video.mp4\n"
-        f"        toppo plot {root} --out {root}{os.sep}curve.png",
-        highlight=False,
-        soft_wrap=True,
+        f"        toppo plot {root} --out {root}{os.sep}curve.png"
     )
