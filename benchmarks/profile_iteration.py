@@ -26,7 +26,7 @@ from toppo.learn.nets import acting_weights
 from toppo.learn.setup import Setup, plan
 from toppo.learn.state import State
 from toppo.learn.xla import prepare
-from toppo.maths.moments import shift_and_factor
+from toppo.maths.moments import mean_and_inv_std
 from toppo.runs.presets import spec_for
 from toppo.runs.run import RunOptions, RunProgress, setup_for, start
 
@@ -44,7 +44,7 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
     """Seconds per batch: simulation, Python around it, acting, storing."""
     p = plan(setup)
     buffers = buffers_in(p, bytearray(buffers_size(p)))
-    buffers.mean[:], buffers.inv_std[:] = shift_and_factor(state.obs_moments)
+    buffers.mean[:], buffers.inv_std[:] = mean_and_inv_std(state.obs_moments)
     for target, weight in zip(buffers.weights, acting_weights(state.learner.params.policy), strict=True):
         target[:] = weight
     worker = Worker(p, [0], env_id, buffers)

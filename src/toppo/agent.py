@@ -31,7 +31,7 @@ from toppo.rundir.layout import Layout
 from toppo.runs import run as runs
 from toppo.runs.evaluate import evaluate_policy, policy_of
 from toppo.runs.presets import spec_for
-from toppo.runs.spec import Spec, algorithm, from_json, to_json
+from toppo.runs.spec import Spec, from_json, to_json
 from toppo.runs.state_io import check_facts, state_from_arrays, state_to_arrays
 
 Callback = Callable[[Iteration], bool | None]
@@ -195,7 +195,7 @@ def load(path: str | Path, env: EnvSource | None = None) -> Agent:
 def _setup_from(facts: Facts) -> tuple[Spec, Setup]:
     """The fixed parts of an agent, as its file says."""
     spec, spaces = from_json(facts.get("spec")), spaces_from_json(facts.get("spaces"))
-    return spec, Setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.total_timesteps, spec.seed)
+    return spec, runs.setup_from(spec, spaces)
 
 
 def default_workers(spec: Spec) -> int:

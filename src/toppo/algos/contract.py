@@ -1,4 +1,4 @@
-"""The records that flow through a training iteration, and what an algorithm is.  Importing this costs nothing."""
+"""The records that flow through an iteration, and what an algorithm is.  Importing this module costs nothing."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ if TYPE_CHECKING:
     from toppo.algos.settings import Common
     from toppo.maths.distributions import Family
 
+Tree = Any
+"""A pytree of arrays: parameters, an optimiser's state, the parameters of a distribution, observations."""
 
-class Scale(NamedTuple):
-    """The normaliser as it stood while one batch was collected; the batch keeps it for ever."""
+Config = Any
+"""The settings of one algorithm: a frozen dataclass."""
 
-    obs_shift: Array  # [*obs]
-    obs_factor: Array  # [*obs]
-    reward_factor: Array  # []
+
+class Normaliser(NamedTuple):
+    """The normaliser as it was when a batch was collected; the batch keeps it."""
+
+    mean: Array  # [O]
+    inv_std: Array  # [O]
+    reward_scale: Array  # []
 
 
 class Segment(NamedTuple):
@@ -30,11 +36,11 @@ class Segment(NamedTuple):
     reward: Array
     terminated: Array
     ended: Array
-    scale: Scale
+    normaliser: Normaliser
     logp: Array  # log mu(a|s)
-    dist: Any  # mu's distribution at every state
-    adv: Array  # A^mu by the critic of the time, or A^{pi_k} where an algorithm labels its memory anew
-    ret: Array  # the critic's target, of the same time
+    dist: Tree  # mu's distribution at every state
+    adv: Array  # A^mu by the critic of that time, or A^{pi_k} if the algorithm labels old batches again
+    ret: Array  # the critic's target, from the same time
     iteration: Array  # k of mu = pi_k
 
 
@@ -42,40 +48,55 @@ Memory = tuple[Segment, ...]
 """The set M: oldest first, the batch of pi_k last."""
 
 
+class Trajectory(NamedTuple):
+    """What a label is computed from.  All [T, E] but the last three."""
+
+    reward: Array  # normalised
+    value: Array
+    next_value: Array
+    terminated: Array
+    ended: Array
+    ratio: Array  # pi_k/mu
+    gamma: float
+    lam: float
+    after: Array  # [E] the trace that follows the last step; see ``maths.advantages.vtrace``
+
+
 class Sample(NamedTuple):
     """What an update trains on, flattened to [B]; observations and returns are normalised."""
 
-    obs: Any  # as ``Net.see`` gives it
+    obs: Tree  # as ``Net.preprocess`` returns it
     action: Array
     logp: Array  # log mu(a|s)
-    centre: Array  # pi_k/mu, exactly 1 where newest
+    centre: Array  # pi_k/mu, exactly 1 for the newest batch
     weight: Array
     adv: Array
     ret: Array
     newest: Array  # 1 for data of pi_k, 0 for older data
-    dist_k: Any  # pi_k's distribution at every state
-    dist_mu: Any  # mu's
-    value: Any = ()  # the critic's value of every state, if it shares a trunk with the policy
+    dist_k: Tree  # pi_k's distribution at every state
+    dist_mu: Tree  # mu's
+    value: Tree = ()  # the critic's value of every state, if it shares a trunk with the policy
 
 
 class Params(NamedTuple):
     """Parameters of the policy and of the critic."""
 
-    policy: Any
-    value: Any
+    policy: Tree
+    value: Tree
 
 
 class Net(NamedTuple):
-    """A network pair as functions; algorithms know nothing else of it."""
+    """A policy and a critic as functions; this is all that an algorithm knows about them."""
 
     init: Callable[[int], Params]
-    see: Callable[[Array, Array, Array], Any]  # stored observations, shift, factor -> what the networks are given
-    policy: Callable[[Any, Any], Any]  # what was seen [B, ...] -> distribution
-    value: Callable[[Any, Any], Array]  # what was seen [B, ...] -> [B]
-    critic: Callable[[Params], Any]  # the parameters that ``value`` is given
-    joint: Callable[[Any, Any], tuple[Any, Array]] | None  # both in one pass, if they share a trunk
+    preprocess: Callable[[Array, Array, Array], Tree]  # stored observations, mean, inv_std -> inputs of the networks
+    policy: Callable[[Tree, Tree], Tree]  # inputs [B, ...] -> distribution
+    value: Callable[[Tree, Tree], Array]  # inputs [B, ...] -> [B]
+    critic: Callable[[Params], Tree]  # the parameters that ``value`` takes
+    joint: Callable[[Tree, Tree], tuple[Tree, Array]] | None  # both in one pass, if they share a trunk
+    in_chunks: Callable[[Callable[[Tree, Tree], Tree], Tree, Tree], Tree]  # apply one of them to a whole batch
     family: Family
-    images: bool = False  # does it read any?
+    has_images: bool
 
 
 class Draw(NamedTuple):
@@ -83,57 +104,67 @@ class Draw(NamedTuple):
 
     segments: tuple[Segment, ...]
     weights: tuple[float, ...]  # 0 for a batch that only fills up the shape
-    clip_eps: float = 0.0  # 0 where nothing is clipped
+    clip_eps: float = 0.0  # 0 if nothing is clipped
 
 
 class PolicyProblem(NamedTuple):
-    """What ``improve`` is given: the policy as it is, the data, and the order in which to visit it."""
+    """What ``improve`` works on: the policy as it is, the data, and the minibatches."""
 
     common: Common
     net: Net
-    policy: Any
-    opt: Any  # what the algorithm carries from update to update, as ``init_opt`` made it
+    policy: Tree
+    opt: Tree  # what the algorithm carries from update to update, as ``init_opt`` made it
     sample: Sample
-    order: Array  # [epochs, minibatches, size] indices of samples
+    minibatches: Array  # [epochs, minibatches, size] indices of samples
     lr: Array
-    lr_scale: Array  # the adaptive learning rate's factor
+    lr_scale: Array  # the factor of the adaptive learning rate
     clip_eps: Array
 
 
 class PolicyUpdate(NamedTuple):
-    """What ``improve`` returns: the new policy, how many epochs it took, and what to log of it."""
+    """What ``improve`` returns: the new policy, the number of epochs it took, and what to log."""
 
-    policy: Any
-    opt: Any
+    policy: Tree
+    opt: Tree
     lr_scale: Array
     epochs: Array
     tv: Array
-    dist: Any  # the new policy at every state of the sample, if it shares a trunk with the critic
+    dist: Tree  # the new policy at every state of the sample, if it shares a trunk with the critic
     report: dict[str, Array]
 
 
 class CriticProblem(NamedTuple):
-    """What ``regress`` is given: the critic as it is, the data, and the epochs that the policy takes."""
+    """What ``fit_critic`` works on: the critic as it is, the data, and the number of epochs."""
 
     common: Common
     net: Net
-    critic: Any
-    opt: Any
+    critic: Tree
+    opt: Tree
     sample: Sample
-    order: Array  # [epochs, minibatches, size]
+    minibatches: Array  # [epochs, minibatches, size]
     lr: Array
     epochs: Array
 
 
 class AdamResult(NamedTuple):
-    """Result of epochs of minibatch ascent."""
+    """Parameters after some epochs of minibatch ascent."""
 
-    params: Any
-    opt: Any
+    params: Tree
+    opt: Tree
     epochs: Array
     objective: Array  # mean over the last epoch
     grad_norm: Array  # mean over the last epoch
-    extra: Any  # what the objective told besides its value: means over all steps
+    extra: Tree  # what the objective returned beside its value: means over all steps
+
+
+class Traits(NamedTuple):
+    """What the loop must know about an algorithm with its settings."""
+
+    relabels: bool = False  # does it label old batches again with pi_k and its critic?
+    traces_cross_batches: bool = False  # is memory one stream: traces run on into the next batch, one normaliser?
+    whole_batch_gradient: bool = False  # does ``improve`` take gradients over all samples at once?
+    stops_early: bool = False  # may ``improve`` end before its last epoch?
+    critic_on_old: bool = True  # does the critic train on old batches too?
 
 
 class Algorithm(NamedTuple):
@@ -143,20 +174,14 @@ class Algorithm(NamedTuple):
     title: str
     summary: str  # one line for people
     config: type
-    common: dict[str, Any]  # shared settings for which this algorithm's paper has another value
-    check: Callable[[Any, Common, bool], None]  # refuses shared settings, or discrete actions, that it cannot serve
-    label: Callable[..., tuple[Array, Array]]  # see ``estimate`` in update.py -> A, R
-    relabel: Callable[[Any], bool]  # are older batches labelled anew with pi_k and its critic?
-    traces_cross_batches: (
-        bool  # is memory one stream: labelled across the borders of batches, normalised as the newest is?
-    )
-    draw: Callable[[Any, Memory, list[float], np.random.Generator], Draw]  # given mean |1 - pi_k/mu| if relabelled
-    order: Callable[[Any, Common, tuple[float, ...], np.random.Generator], np.ndarray]  # the minibatches of a Draw
-    lr: Callable[[Any, Common, float], float]  # given the part of the run that is done
-    init_opt: Callable[[Any, Common, Any], Any]  # what ``improve`` carries on, before the first update
-    improve: Callable[[Any, PolicyProblem], PolicyUpdate]
-    whole_batch: Callable[[Any], bool]  # does ``improve`` take gradients over all samples at once?
-    stops_early: Callable[[Any], bool]  # may ``improve`` end before its last epoch?
-    value_on_old: Callable[[Any], bool]  # does the critic train on older batches too?
-    regress: Callable[[Any, CriticProblem], AdamResult]  # an epoch at a time is the same, if ``improve`` may stop early
-    keep: Callable[[Any, Memory, list[float]], Memory]  # given KL(mu || pi_{k+1}) of every batch
+    common: dict[str, object]  # shared settings for which this algorithm's paper has another value
+    check: Callable[[Config, Common, bool], None]  # refuses shared settings, or discrete actions, that it cannot serve
+    traits: Callable[[Config], Traits]
+    label: Callable[[Config, Trajectory], tuple[Array, Array]]  # -> A, R
+    draw: Callable[[Config, Memory, list[float], np.random.Generator], Draw]  # given mean |1 - pi_k/mu| if it relabels
+    minibatches: Callable[[Config, Common, tuple[float, ...], np.random.Generator], np.ndarray]  # of a Draw's weights
+    learning_rate: Callable[[Config, Common, float], float]  # given the fraction of the run that is done
+    init_opt: Callable[[Config, Common, Tree], Tree]  # what ``improve`` carries, before the first update
+    improve: Callable[[Config, PolicyProblem], PolicyUpdate]
+    fit_critic: Callable[[Config, CriticProblem], AdamResult]  # one epoch at a time gives the same, if it stops early
+    keep: Callable[[Config, Memory, list[float]], Memory]  # given KL(mu || pi_{k+1}) of every batch

@@ -2,12 +2,11 @@
 
 clip_A clips from above where A > 0, from below where A < 0.   J = E_{pi_k} (log pi/pi_k)^2 / 2, the IS penalty.
 
-draw: newest + included old | label: GAE-V, pi_k | objective: per-dimension clip | improve: Adam epochs, IS penalty |
+draw: newest + included old | label: GAE-V, pi_k | surrogate: per-dimension clip | improve: Adam epochs, IS penalty |
 keep: last 63
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +14,27 @@ import numpy as np
 from jax import Array
 
 from toppo.algos import ppo
-from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Sample
-from toppo.algos.optimise import adam_epochs, adapt_penalty, always, clip_fractions, clipped_least_squares, measure
+from toppo.algos.contract import (
+    AdamResult,
+    CriticProblem,
+    Draw,
+    Memory,
+    PolicyProblem,
+    PolicyUpdate,
+    Sample,
+    Traits,
+    Tree,
+)
+from toppo.algos.optimise import (
+    AdamStart,
+    adam_epochs,
+    clip_fractions,
+    entropy_bonus,
+    fit_clipped_least_squares,
+    measure_policy,
+)
 from toppo.algos.settings import Common, require, require_least, setting
-from toppo.algos.steps import adam_moments, label_vtrace, last, scheduled_lr, separate_networks
+from toppo.algos.steps import adam_moments, keep_last, label_vtrace, require_separate_networks, scheduled_lr
 from toppo.maths.advantages import standardise
 from toppo.maths.surrogates import per_dimension_weight
 
@@ -44,9 +60,9 @@ class DISCConfig:
 
 
 def check(config: DISCConfig, common: Common, discrete: bool) -> None:
-    """Dimensions of a discrete action do not exist; and the critic's loss is its own."""
+    """Refuse discrete actions, which have no dimensions, and a shared trunk: the critic has a loss of its own."""
     require(not discrete, "disc needs continuous actions, but the environment's are discrete: use another algorithm")
-    separate_networks("disc", common)
+    require_separate_networks("disc", common)
     require(
         common.learning_rate >= config.lr_min,
         f"learning_rate is {common.learning_rate}, but must be at least lr_min = {config.lr_min}: lower --lr-min too",
@@ -54,16 +70,18 @@ def check(config: DISCConfig, common: Common, discrete: bool) -> None:
 
 
 def draw(config: DISCConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
-    """The newest batch, those old ones that pi_k is near, and padding, so that few sizes have to be compiled."""
+    """Train on the newest batch and on all old ones near pi_k, with padding, so that few sizes have to be compiled."""
     near = [batch for batch, gap in zip(memory[:-1], gaps[:-1], strict=True) if gap <= config.eps_b]
     padding = next(size for size in SIZES if size >= len(near)) - len(near)
     segments = (memory[-1], *reversed(near), *memory[-1:] * padding)
     return Draw(segments, (1.0,) * (1 + len(near)) + (0.0,) * padding, config.clip_range)
 
 
-def order(config: DISCConfig, common: Common, weights: tuple[float, ...], rng: np.random.Generator) -> np.ndarray:
-    """Per step, with replacement: n / minibatches samples of the newest batch and as many times K of the K old ones."""
-    n, used, size = config.n_steps, int(sum(weights)), config.n_steps // common.n_minibatches
+def minibatches(config: DISCConfig, common: Common, weights: tuple[float, ...], rng: np.random.Generator) -> np.ndarray:
+    """Draw per step, with replacement, n / minibatches samples of the newest batch and as many of each old one."""
+    n = config.n_steps
+    used = int(sum(weights))
+    size = n // common.n_minibatches
     steps = (common.n_epochs, common.n_minibatches)
     newest = rng.integers(n, size=(*steps, size))
     old = rng.integers(n, max(used, 2) * n, size=(*steps, size * (used - 1)))
@@ -71,42 +89,79 @@ def order(config: DISCConfig, common: Common, weights: tuple[float, ...], rng: n
     return np.concatenate([newest, old, padding], axis=-1).astype(np.int32)
 
 
-def init_opt(config: DISCConfig, common: Common, policy: Any) -> tuple[Any, Array]:
-    """Adam's moments and alpha_IS."""
+def init_opt(config: DISCConfig, common: Common, policy: Tree) -> tuple[Tree, Array]:
+    """Carry Adam's moments and alpha_IS."""
     return adam_moments(config, common, policy), jnp.float32(config.alpha_is)
 
 
-def improve(config: DISCConfig, problem: PolicyProblem) -> PolicyUpdate:
-    """Adam epochs; padding has weight 0 and drops out of every mean."""
-    net, common, log_prob = problem.net, problem.common, problem.net.family.log_prob_per_dimension
-    sample, (adam, alpha) = problem.sample, problem.opt
-    sample = sample._replace(weight=sample.weight / sample.weight.mean())  # mean(w x) is then a mean without padding
+def surrogate(ratio: Array, adv: Array, weight: Array, clip_eps: Array) -> Array:
+    """E[ W A ] / E[W] over the samples of weight above 0.  ratio [B, D], the others [B] -> []"""
+    clipped = per_dimension_weight(ratio, adv, clip_eps)
+    return jnp.mean(weight * clipped * adv) / jax.lax.stop_gradient(jnp.mean(weight * clipped))
 
-    def objective(policy: Any, batch: Sample) -> tuple[Array, Array]:
-        dist, weight = net.policy(policy, batch.obs), batch.weight / batch.weight.mean()
+
+def is_penalty(log_ratio: Array, newest: Array) -> Array:
+    """J = E_{pi_k} (log pi/pi_k)^2 / 2, on the newest batch.  [B, D], [B] -> []"""
+    return 0.5 * (newest * jnp.square(log_ratio.sum(-1))).sum() / newest.sum()
+
+
+def improve(config: DISCConfig, problem: PolicyProblem) -> PolicyUpdate:
+    """Take Adam epochs on the surrogate less the penalty; padding has weight 0 and drops out of every mean."""
+    net = problem.net
+    common = problem.common
+    log_prob = net.family.log_prob_per_dimension
+    adam, alpha = problem.opt
+    weight = problem.sample.weight
+    sample = problem.sample._replace(weight=weight / weight.mean())  # mean(w x) is then a mean without padding
+
+    def objective(policy: Tree, batch: Sample) -> tuple[Array, Array]:
+        dist = net.policy(policy, batch.obs)
+        weight = batch.weight / batch.weight.mean()
         log_ratio = log_prob(dist, batch.action) - log_prob(batch.dist_mu, batch.action)
         adv = standardise(batch.adv, jnp.minimum(1.0, batch.centre), weight > 0)
-        clipped = per_dimension_weight(jnp.exp(log_ratio), adv, problem.clip_eps)
-        surrogate = jnp.mean(weight * clipped * adv) / jax.lax.stop_gradient(jnp.mean(weight * clipped))
-        penalty = 0.5 * (batch.newest * jnp.square(log_ratio.sum(-1))).sum() / batch.newest.sum()
-        bonus = common.ent_coef * net.family.entropy(dist).mean() if common.ent_coef else 0.0
-        return surrogate - alpha * penalty + bonus, penalty
+        penalty = is_penalty(log_ratio, batch.newest)
+        gain = surrogate(jnp.exp(log_ratio), adv, weight, problem.clip_eps)
+        return gain - alpha * penalty + entropy_bonus(problem, dist), penalty
 
-    data, order = sample._replace(dist_k=None), problem.order
-    done = adam_epochs(objective, problem.policy, adam, data, order, problem.lr, common, always, common.max_grad_norm)
-    tv, seen, _, report = measure(problem._replace(sample=sample), done.params)
-    dist = net.policy(done.params, sample.obs)
+    result = adam_epochs(
+        objective,
+        AdamStart(params=problem.policy, opt=adam, lr=problem.lr, max_grad_norm=common.max_grad_norm),
+        sample._replace(dist_k=None),
+        problem.minibatches,
+        common,
+    )
+    measured = measure_policy(problem._replace(sample=sample), result.params)
+    dist = net.policy(result.params, sample.obs)
     change = jnp.expm1(log_prob(dist, sample.action) - log_prob(sample.dist_mu, sample.action))
-    report |= clip_fractions(sample, (jnp.abs(change) > problem.clip_eps).any(-1)) | {
+    report = measured.report | clip_fractions(sample, (jnp.abs(change) > problem.clip_eps).any(-1))
+    report |= {
         "memory/included": (sample.weight > 0).sum() / config.n_steps - 1,
         "train/alpha_is": alpha,
         "train/approx_kl": jnp.mean(sample.weight * net.family.kl(sample.dist_k, dist)),
-        "train/grad_norm_policy": done.grad_norm,
-        "train/is_penalty": done.extra,
-        "train/policy_gradient_loss": -done.objective,
+        "train/grad_norm_policy": result.grad_norm,
+        "train/is_penalty": result.extra,
+        "train/policy_gradient_loss": -result.objective,
     }
-    weight = adapt_penalty(alpha, done.extra, config.j_target)
-    return PolicyUpdate(done.params, (done.opt, weight), problem.lr_scale, done.epochs, tv, seen, report)
+    return PolicyUpdate(
+        policy=result.params,
+        opt=(result.opt, adapt_penalty(alpha, result.extra, config.j_target)),
+        lr_scale=problem.lr_scale,
+        epochs=result.epochs,
+        tv=measured.tv,
+        dist=measured.dist,
+        report=report,
+    )
+
+
+def adapt_penalty(alpha: Array, penalty: Array, target: float) -> Array:
+    """Double a penalty's weight when the penalty is above 1.5 target, halve it when below target / 1.5; 0 stays 0."""
+    factor = jnp.where(penalty > 1.5 * target, 2.0, jnp.where(penalty < target / 1.5, 0.5, 1.0))
+    return jnp.where(alpha > 0, jnp.clip(alpha * factor, 2.0**-10, 64.0), 0.0)
+
+
+def fit_critic(config: DISCConfig, problem: CriticProblem) -> AdamResult:
+    """Fit the critic by least squares, its change clipped to +- eps."""
+    return fit_clipped_least_squares(problem, config.clip_range)
 
 
 ALGORITHM = ppo.ALGORITHM._replace(
@@ -116,15 +171,13 @@ ALGORITHM = ppo.ALGORITHM._replace(
     config=DISCConfig,
     common={"reset_each_batch": False, "anneal_lr": True, "adam_eps": 1e-5, "max_grad_norm": 0.0},
     check=check,
+    traits=lambda config: Traits(relabels=True, traces_cross_batches=True),
     label=label_vtrace,
-    relabel=lambda config: True,
-    traces_cross_batches=True,
     draw=draw,
-    order=order,
-    lr=lambda config, common, progress: max(config.lr_min, scheduled_lr(config, common, progress)),
+    minibatches=minibatches,
+    learning_rate=lambda config, common, progress: max(config.lr_min, scheduled_lr(config, common, progress)),
     init_opt=init_opt,
     improve=improve,
-    stops_early=lambda config: False,
-    regress=lambda config, problem: clipped_least_squares(problem, config.clip_range),
-    keep=lambda config, memory, kl: last(memory, config.n_policies),
+    fit_critic=fit_critic,
+    keep=lambda config, memory, kl: keep_last(memory, config.n_policies),
 )

@@ -2,7 +2,7 @@
 
 A = A^{pi_k} by V-trace, nu falls with the age of mu.
 
-draw: last 4, weighted | label: V-trace, pi_k | objective: clip at c, +- eps | improve: Adam epochs, adaptive lr |
+draw: last 4, weighted | label: V-trace, pi_k | surrogate: clip at c, +- eps | improve: Adam epochs, adaptive lr |
 keep: last 3
 """
 
@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from toppo.algos import ppo
-from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits
+from toppo.algos.optimise import adam_update
 from toppo.algos.settings import require_above, require_least, setting
-from toppo.algos.steps import label_vtrace, last
+from toppo.algos.steps import keep_last, label_vtrace
+from toppo.maths.surrogates import additive_bounds, clipped
 
 
 @dataclass(frozen=True)
@@ -56,27 +59,32 @@ def policy_weights(config: GePPOConfig) -> np.ndarray:
 
 
 def draw(config: GePPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
-    """All that is held, the newest first; weights have mean 1."""
+    """Train on all that is held, the newest first; the weights have mean 1."""
     nu = policy_weights(config)
     clip_eps = config.clip_range / float(nu @ np.arange(1, len(nu) + 1))
     held = nu[: len(memory)] / nu[: len(memory)].sum()
     return Draw(memory[::-1], tuple(float(w) for w in held * len(held)), clip_eps)
 
 
+def surrogate(ratio: Array, centre: Array, adv: Array, clip_eps: Array) -> Array:
+    """min( r A, clip(r, c - eps, c + eps) A )"""
+    return clipped(ratio, adv, *additive_bounds(centre, clip_eps))
+
+
 def improve(config: GePPOConfig, problem: PolicyProblem) -> PolicyUpdate:
-    """As PPO does, around c = pi_k/mu."""
-    if not config.eps_vary:
-        return ppo.improve(config, problem)
-    sample = problem.sample
-    drift = jnp.mean(sample.weight * jnp.abs(sample.centre - 1.0))
-    varied = problem._replace(clip_eps=jnp.maximum(config.clip_range - drift, 0.0))
-    improved = ppo.improve(config, varied)
-    return improved._replace(report=improved.report | {"train/clip_range_varied": varied.clip_eps})
+    """Take Adam epochs on the surrogate; with ``eps_vary``, eps shrinks as the data are further from pi_k."""
+    if config.eps_vary:
+        distance = jnp.mean(problem.sample.weight * jnp.abs(problem.sample.centre - 1.0))
+        problem = problem._replace(clip_eps=jnp.maximum(config.clip_range - distance, 0.0))
+    update = adam_update(problem, surrogate, early_stop=config.early_stop, adapt_lr=config.adapt_lr)
+    if config.eps_vary:
+        return update._replace(report=update.report | {"train/clip_range_varied": problem.clip_eps})
+    return update
 
 
 def keep(config: GePPOConfig, memory: Memory, kl: list[float]) -> Memory:
-    """The last ones, near or far."""
-    return last(memory, len(policy_weights(config)))
+    """Keep the last batches, near or far."""
+    return keep_last(memory, len(policy_weights(config)))
 
 
 ALGORITHM = ppo.ALGORITHM._replace(
@@ -84,8 +92,8 @@ ALGORITHM = ppo.ALGORITHM._replace(
     title="GePPO",
     summary="last four batches, weighted, V-trace advantages, clipped around pi_k/mu",
     config=GePPOConfig,
+    traits=lambda config: Traits(relabels=True, stops_early=config.early_stop),
     label=label_vtrace,
-    relabel=lambda config: True,
     draw=draw,
     improve=improve,
     keep=keep,

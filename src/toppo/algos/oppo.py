@@ -1,21 +1,20 @@
 """Off-policy PPO.    L(pi) = E_{rho^mu} min( r A, clip(r, (1 - eps) c, (1 + eps) c) A ),   r = pi/mu,   c = pi_k/mu
 
-draw: newest + 1 old | label: V-trace, pi_k | objective: clip at c, * eps | improve: Adam epochs | keep: last 4
+draw: newest + 1 old | label: V-trace, pi_k | surrogate: clip at c, * eps | improve: Adam epochs | keep: last 4
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jax import Array
 
 from toppo.algos import ppo
-from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
-from toppo.algos.optimise import adam_improve
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits, Trajectory
+from toppo.algos.optimise import adam_update
 from toppo.algos.otrpo import keep
 from toppo.algos.settings import require_above, require_least, setting
-from toppo.algos.steps import label_gae, label_vtrace, newest_and_some
-from toppo.maths.surrogates import multiplicative_bounds
+from toppo.algos.steps import label_gae, label_vtrace, newest_and_random
+from toppo.maths.surrogates import clipped, multiplicative_bounds
 
 
 @dataclass(frozen=True)
@@ -36,19 +35,24 @@ class OffPolicyPPOConfig:
 
 
 def draw(config: OffPolicyPPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
-    """The newest batch and some uniformly drawn older ones."""
-    segments = newest_and_some(memory, config.n_old, rng)
+    """Train on the newest batch and on some uniformly drawn old ones."""
+    segments = newest_and_random(memory, config.n_old, rng)
     return Draw(segments, (1.0,) * len(segments), config.clip_range)
 
 
-def label(config: OffPolicyPPOConfig, *path: Any) -> tuple[Array, Array]:
-    """V-trace, or GAE."""
-    return (label_vtrace if config.vtrace else label_gae)(config, *path)
+def label(config: OffPolicyPPOConfig, path: Trajectory) -> tuple[Array, Array]:
+    """Return V-trace's advantage of pi_k, or GAE's by the critic of pi_k."""
+    return label_vtrace(config, path) if config.vtrace else label_gae(config, path)
+
+
+def surrogate(ratio: Array, centre: Array, adv: Array, clip_eps: Array) -> Array:
+    """min( r A, clip(r, (1 - eps) c, (1 + eps) c) A )"""
+    return clipped(ratio, adv, *multiplicative_bounds(centre, clip_eps))
 
 
 def improve(config: OffPolicyPPOConfig, problem: PolicyProblem) -> PolicyUpdate:
-    """Adam epochs on PPO's own clip of pi/pi_k, weighted by c."""
-    return adam_improve(problem, multiplicative_bounds, early_stop=False, adapt=False)
+    """Take Adam epochs on the surrogate: PPO's own clip of pi/pi_k, weighted by c."""
+    return adam_update(problem, surrogate)
 
 
 ALGORITHM = ppo.ALGORITHM._replace(
@@ -56,10 +60,9 @@ ALGORITHM = ppo.ALGORITHM._replace(
     title="Off-policy PPO",
     summary="newest batch and an old one, V-trace advantages, clipped around pi_k/mu by a factor",
     config=OffPolicyPPOConfig,
+    traits=lambda config: Traits(relabels=True),
     label=label,
-    relabel=lambda config: True,
     draw=draw,
     improve=improve,
-    stops_early=lambda config: False,
     keep=keep,
 )

@@ -1,185 +1,211 @@
 """The only ways in which parameters change.  Objectives are maximised; the sign is turned here and nowhere else."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from toppo.algos.contract import AdamResult, CriticProblem, PolicyProblem, PolicyUpdate, Sample
+from toppo.algos.contract import AdamResult, CriticProblem, PolicyProblem, PolicyUpdate, Sample, Tree
 from toppo.algos.settings import Common
-from toppo.learn.nets import apply_in_chunks
 from toppo.maths.advantages import standardise
-from toppo.maths.surrogates import clipped, linear, total_variation
+from toppo.maths.surrogates import linear, total_variation
 from toppo.maths.trust_region import backtrack, bounded_step, conjugate_gradient, fisher_vector_product
+
+Surrogate = Callable[[Array, Array, Array, Array], Array]
+"""ratio, centre, advantage [B], clip_eps [] -> [B], to be maximised"""
 
 
 def adam(common: Common) -> optax.GradientTransformation:
-    """Adam's direction; the learning rate is applied by the caller, since it may change from update to update."""
+    """Return Adam without its learning rate: the caller applies that, because it may change from update to update."""
     return optax.scale_by_adam(eps=common.adam_eps)
 
 
-def adam_init(common: Common, params: Any) -> Any:
-    """Optimiser state for ``params``, over one flat vector."""
+def adam_init(common: Common, params: Tree) -> Tree:
+    """Return the optimiser's state for ``params``, over one flat vector."""
     return adam(common).init(ravel_pytree(params)[0])
 
 
-def permutations(common: Common, size: int, rng: np.random.Generator) -> np.ndarray:
-    """A permutation of ``size`` samples per epoch, cut into equal minibatches; a smaller remainder is dropped.
+class AdamStart(NamedTuple):
+    """Where epochs of Adam start from, and how large their steps are."""
 
-    -> [epochs, minibatches, size // minibatches]
-    """
-    rows = rng.permuted(np.tile(np.arange(size, dtype=np.int32), (common.n_epochs, 1)), axis=1)
-    part = size // common.n_minibatches
-    return rows[:, : part * common.n_minibatches].reshape(common.n_epochs, common.n_minibatches, part)
+    params: Tree
+    opt: Tree
+    lr: Array
+    max_grad_norm: float = 0.0
 
 
 def adam_epochs(
-    objective: Callable[[Any, Any], tuple[Array, Any]],
-    params: Any,
-    opt: Any,
-    data: Any,
-    order: Array,
-    lr: Array,
+    objective: Callable[[Tree, Tree], tuple[Array, Tree]],
+    start: AdamStart,
+    data: Tree,
+    minibatches: Array,
     common: Common,
-    go_on: Callable[[Any, Array], Array],
-    max_grad_norm: float = 0.0,
+    should_continue: Callable[[Tree, Array], Array] | None = None,
 ) -> AdamResult:
-    """Epochs of minibatch ascent on ``objective(params, minibatch)`` while ``go_on(params, epochs_run)`` holds.
+    """Take epochs of minibatch ascent on ``objective(params, minibatch)``.
 
-    The objective gives its value and anything else worth a mean over all steps.  ``data`` has leaves [B, ...] and
-    ``order`` [epochs, minibatches, size] holds indices into them.
+    The objective returns its value, and anything else of which the mean over all steps is wanted.  ``data`` has leaves
+    [B, ...]; ``minibatches`` [epochs, minibatches, size] holds indices into them.  After every epoch
+    ``should_continue(params, epochs)`` decides whether there is another one.
     """
     # One flat vector makes Adam a single fused loop: a quarter off the time of an update with small networks.
-    theta, unravel = ravel_pytree(params)
+    theta, unravel = ravel_pytree(start.params)
     gradient = jax.value_and_grad(lambda flat, batch: objective(unravel(flat), batch), has_aux=True)
 
-    def step(carry: tuple[Array, Any], batch: Any) -> tuple[tuple[Array, Any], tuple[Array, Array, Any]]:
+    def step(carry: tuple[Array, Tree], batch: Tree) -> tuple[tuple[Array, Tree], tuple[Array, Array, Tree]]:
         theta, opt = carry
         (value, extra), grad = gradient(theta, batch)
         norm = jnp.sqrt(jnp.vdot(grad, grad))
-        if max_grad_norm > 0:
-            grad = grad * jnp.minimum(1.0, max_grad_norm / (norm + 1e-12))
+        if start.max_grad_norm > 0:
+            grad = grad * jnp.minimum(1.0, start.max_grad_norm / (norm + 1e-12))
         direction, opt = adam(common).update(grad, opt)
-        return (theta + lr * direction, opt), (value, norm, extra)
+        return (theta + start.lr * direction, opt), (value, norm, extra)
 
-    def epoch(done: AdamResult) -> AdamResult:
-        batches = jax.tree.map(lambda x: x[order[done.epochs]], data)
-        (theta, opt), (values, norms, extras) = jax.lax.scan(step, (done.params, done.opt), batches)
-        extra = jax.tree.map(lambda mean, x: mean + (x.mean() - mean) / (done.epochs + 1), done.extra, extras)
-        return AdamResult(theta, opt, done.epochs + 1, values.mean(), norms.mean(), extra)
+    def epoch(result: AdamResult) -> AdamResult:
+        batches = jax.tree.map(lambda x: x[minibatches[result.epochs]], data)
+        (theta, opt), (values, norms, extras) = jax.lax.scan(step, (result.params, result.opt), batches)
+        extra = jax.tree.map(lambda mean, x: mean + (x.mean() - mean) / (result.epochs + 1), result.extra, extras)
+        return AdamResult(
+            params=theta,
+            opt=opt,
+            epochs=result.epochs + 1,
+            objective=values.mean(),
+            grad_norm=norms.mean(),
+            extra=extra,
+        )
 
-    def again(done: AdamResult) -> Array:
-        return (done.epochs < len(order)) & ((done.epochs == 0) | go_on(unravel(done.params), done.epochs))
+    def is_unfinished(result: AdamResult) -> Array:
+        more: Array = result.epochs < len(minibatches)
+        if should_continue is None:
+            return more
+        return more & ((result.epochs == 0) | should_continue(unravel(result.params), result.epochs))
 
     zero = jnp.zeros((), theta.dtype)
-    extra = jax.eval_shape(lambda: objective(params, jax.tree.map(lambda x: x[order[0, 0]], data))[1])
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), extra)
-    done = jax.lax.while_loop(again, epoch, AdamResult(theta, opt, jnp.asarray(0), zero, zero, nothing))
-    return done._replace(params=unravel(done.params))
+    extra = jax.eval_shape(lambda: objective(start.params, jax.tree.map(lambda x: x[minibatches[0, 0]], data))[1])
+    before = AdamResult(
+        params=theta,
+        opt=start.opt,
+        epochs=jnp.asarray(0),
+        objective=zero,
+        grad_norm=zero,
+        extra=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), extra),
+    )
+    result = jax.lax.while_loop(is_unfinished, epoch, before)
+    return result._replace(params=unravel(result.params))
 
 
 class Measured(NamedTuple):
-    """A policy on the active data."""
+    """A policy on the data of an update."""
 
     tv: Array  # total variation from pi_k
-    dist: Any  # its distribution at every state, if it shares a trunk with the critic
+    dist: Tree  # its distribution at every state, if it shares a trunk with the critic
     ratio: Array  # pi/mu
     report: dict[str, Array]  # what to log
 
 
-def measure(problem: PolicyProblem, policy: Any) -> Measured:
-    """What has become of the policy, and how far it is from pi_k."""
-    sample, net = problem.sample, problem.net
-    dist = apply_in_chunks(net.policy, policy, sample.obs)
+def measure_policy(problem: PolicyProblem, policy: Tree) -> Measured:
+    """Measure a policy, and how far it is from pi_k."""
+    sample = problem.sample
+    net = problem.net
+    dist = net.in_chunks(net.policy, policy, sample.obs)
     ratio = jnp.exp(net.family.log_prob(dist, sample.action) - sample.logp)
-    tv = total_variation(ratio, sample.centre, sample.weight)
     report = {
         "train/approx_kl": net.family.kl(sample.dist_k, dist).mean(),
         "train/entropy_loss": -net.family.entropy(dist).mean(),
         "train/std": net.family.std(dist).mean(),
     }
-    return Measured(tv, dist if net.joint else None, ratio, report)
+    return Measured(
+        tv=total_variation(ratio, sample.centre, sample.weight),
+        dist=dist if net.joint else None,
+        ratio=ratio,
+        report=report,
+    )
 
 
-def clip_fractions(sample: Sample, outside: Array) -> dict[str, Array]:
-    """The part of the newest and of the older samples that ended ``outside`` the clip range [B]."""
+def clip_fractions(sample: Sample, clipped: Array) -> dict[str, Array]:
+    """Return the fractions of the newest and of the old samples that are ``clipped`` [B]."""
     old = (1.0 - sample.newest) * (sample.weight > 0)
     return {
-        "train/clip_fraction": (outside * sample.newest).sum() / sample.newest.sum(),
-        "train/clip_fraction_old": (outside * old).sum() / jnp.maximum(old.sum(), 1.0),
+        "train/clip_fraction": (clipped * sample.newest).sum() / sample.newest.sum(),
+        "train/clip_fraction_old": (clipped * old).sum() / jnp.maximum(old.sum(), 1.0),
     }
 
 
-def adam_improve(
-    problem: PolicyProblem, bounds: Callable[[Array, Array], tuple[Array, Array]], early_stop: bool, adapt: bool
+def entropy_bonus(problem: PolicyProblem, dist: Tree) -> Array | float:
+    """ent_coef * mean entropy"""
+    coef = problem.common.ent_coef
+    return coef * problem.net.family.entropy(dist).mean() if coef else 0.0
+
+
+def adam_update(
+    problem: PolicyProblem, surrogate: Surrogate, early_stop: bool = False, adapt_lr: bool = False
 ) -> PolicyUpdate:
-    """Adam epochs on the mean of the clipped surrogate with advantages standardised per minibatch.
+    """Take Adam epochs on the mean of a surrogate, with advantages standardised per minibatch.
 
-    ``bounds(centre, clip_eps)`` is the clip range.  ``early_stop`` ends the epochs once the total variation from pi_k
-    exceeds clip_eps / 2; ``adapt`` lets it move the learning rate's factor.  If policy and critic share a trunk, the
-    critic's loss is part of the objective.
+    ``early_stop`` ends the epochs once the total variation from pi_k exceeds clip_eps / 2; ``adapt_lr`` lets it move
+    the factor of the learning rate.  If policy and critic share a trunk, the critic's loss is part of the objective.
     """
-    net, common = problem.net, problem.common
+    net = problem.net
+    common = problem.common
 
-    def gain(dist: Any, batch: Sample) -> Array:
+    def mean_surrogate(dist: Tree, batch: Sample) -> Array:
         ratio = jnp.exp(net.family.log_prob(dist, batch.action) - batch.logp)
         adv = standardise(batch.adv, batch.centre * batch.weight)
-        surrogate = clipped(ratio, adv, *bounds(batch.centre, problem.clip_eps))
-        bonus = common.ent_coef * net.family.entropy(dist).mean() if common.ent_coef else 0.0
-        return jnp.mean(batch.weight * surrogate) + bonus
+        gain = surrogate(ratio, batch.centre, adv, problem.clip_eps)
+        return jnp.mean(batch.weight * gain) + entropy_bonus(problem, dist)
 
-    def objective(policy: Any, batch: Sample) -> tuple[Array, Any]:
+    def objective(policy: Tree, batch: Sample) -> tuple[Array, Tree]:
         if net.joint is None:
-            return gain(net.policy(policy, batch.obs), batch), ()
+            return mean_surrogate(net.policy(policy, batch.obs), batch), ()
         dist, value = net.joint(policy, batch.obs)
-        improvement = gain(dist, batch)
+        gain = mean_surrogate(dist, batch)
         loss = jnp.mean(batch.weight * squared_error(value, batch.ret, batch.value, common.clip_range_vf))
-        return improvement - common.vf_coef * loss, (improvement, loss)
+        return gain - common.vf_coef * loss, (gain, loss)
 
-    def inside(policy: Any, _: Array) -> Array:
-        return measure(problem, policy).tv <= problem.clip_eps / 2
+    def within_tv_bound(policy: Tree, epochs: Array) -> Array:
+        return measure_policy(problem, policy).tv <= problem.clip_eps / 2
 
-    done = adam_epochs(
-        objective,
-        problem.policy,
-        problem.opt,
-        problem.sample._replace(dist_k=None, dist_mu=None),
-        problem.order,
-        problem.lr * problem.lr_scale,
-        common,
-        inside if early_stop else always,
-        common.max_grad_norm,
+    start = AdamStart(
+        params=problem.policy,
+        opt=problem.opt,
+        lr=problem.lr * problem.lr_scale,
+        max_grad_norm=common.max_grad_norm,
     )
-    tv, dist, ratio, report = measure(problem, done.params)
-    report |= {"train/policy_gradient_loss": -done.objective, "train/grad_norm_policy": done.grad_norm}
-    low, high = bounds(problem.sample.centre, problem.clip_eps)
-    report |= clip_fractions(problem.sample, (ratio < low) | (ratio > high))
+    data = problem.sample._replace(dist_k=None, dist_mu=None)
+    result = adam_epochs(objective, start, data, problem.minibatches, common, within_tv_bound if early_stop else None)
+    measured = measure_policy(problem, result.params)
+    is_clipped = changes(surrogate, measured.ratio, problem.sample.centre, problem.clip_eps)
+    report = measured.report | clip_fractions(problem.sample, is_clipped)
+    report |= {"train/policy_gradient_loss": -result.objective, "train/grad_norm_policy": result.grad_norm}
     if net.joint:
-        report |= {"train/policy_gradient_loss": -done.extra[0], "train/value_loss": done.extra[1]}
-    lr_scale = adapt_lr(problem.lr_scale, tv, problem.clip_eps) if adapt else problem.lr_scale
-    return PolicyUpdate(done.params, done.opt, lr_scale, done.epochs, tv, dist, report)
+        report |= {"train/policy_gradient_loss": -result.extra[0], "train/value_loss": result.extra[1]}
+    return PolicyUpdate(
+        policy=result.params,
+        opt=result.opt,
+        lr_scale=adapted_lr(problem.lr_scale, measured.tv, problem.clip_eps) if adapt_lr else problem.lr_scale,
+        epochs=result.epochs,
+        tv=measured.tv,
+        dist=measured.dist,
+        report=report,
+    )
 
 
-def always(params: Any, epochs: Array) -> Array:
-    """Go on with the epochs, whatever happens."""
-    return jnp.asarray(True)
+def changes(surrogate: Surrogate, ratio: Array, centre: Array, clip_eps: Array) -> Array:
+    """Return where a surrogate is not r A, for an advantage of 1 or of -1: there the ratio is clipped.  [B] -> [B]"""
+    one = jnp.ones_like(ratio)
+    above = surrogate(ratio, centre, one, clip_eps) != ratio
+    below = surrogate(ratio, centre, -one, clip_eps) != -ratio
+    return above | below
 
 
-def adapt_lr(lr_scale: Array, tv: Array, clip_eps: Array) -> Array:
-    """Shrink the factor by 1.03 when TV > eps/2, grow it by 1.03 when TV < eps/4."""
+def adapted_lr(lr_scale: Array, tv: Array, clip_eps: Array) -> Array:
+    """Divide the factor by 1.03 when TV > eps/2, multiply it by 1.03 when TV < eps/4."""
     bound = clip_eps / 2
     return jnp.where(tv > bound, lr_scale / 1.03, jnp.where(tv < 0.5 * bound, lr_scale * 1.03, lr_scale))
-
-
-def adapt_penalty(alpha: Array, penalty: Array, target: float) -> Array:
-    """Double a penalty's weight when the penalty is above 1.5 target, halve it when below target / 1.5; 0 stays 0."""
-    factor = jnp.where(penalty > 1.5 * target, 2.0, jnp.where(penalty < target / 1.5, 0.5, 1.0))
-    return jnp.where(alpha > 0, jnp.clip(alpha * factor, 2.0**-10, 64.0), 0.0)
 
 
 class TrustRegion(NamedTuple):
@@ -193,74 +219,84 @@ class TrustRegion(NamedTuple):
     backtracks: int = 10
 
 
-def trust_region_improve(problem: PolicyProblem, region: TrustRegion, from_mu: bool = False) -> PolicyUpdate:
-    """One step to  max mean( w r A )  subject to  mean( w KL(pi_k || pi) ) <= delta,  advantages standardised once.
+def trust_region_update(problem: PolicyProblem, region: TrustRegion, from_mu: bool = False) -> PolicyUpdate:
+    """Take one step to  max mean( w r A )  subject to  mean( w KL(pi_k || pi) ) <= delta.
 
-    With ``from_mu`` the bound is on KL(mu || pi), which is not 0 at pi_k where the data are older.  The step is the
-    natural gradient's, shortened until the KL is at most ``slack`` delta and the surrogate no worse than before.
+    Advantages are standardised once.  With ``from_mu`` the bound is on KL(mu || pi), which is not 0 at pi_k if the data
+    are older.  The step is the natural gradient's, shortened until the KL is at most ``slack`` delta and the surrogate
+    is not lower than before.
     """
-    sample, net, common = problem.sample, problem.net, problem.common
+    sample = problem.sample
+    net = problem.net
     theta, unravel = ravel_pytree(problem.policy)
     adv = standardise(sample.adv, sample.centre * sample.weight)
 
-    def surrogate(theta: Array) -> Array:
+    def mean_surrogate(theta: Array) -> Array:
         dist = net.policy(unravel(theta), sample.obs)
         ratio = jnp.exp(net.family.log_prob(dist, sample.action) - sample.logp)
-        bonus = common.ent_coef * net.family.entropy(dist).mean() if common.ent_coef else 0.0
-        return jnp.mean(sample.weight * linear(ratio, adv)) + bonus
+        return jnp.mean(sample.weight * linear(ratio, adv)) + entropy_bonus(problem, dist)
 
-    def divergence_from(start: Any) -> Callable[[Array], Array]:
+    def mean_kl_from(start: Tree) -> Callable[[Array], Array]:
         return lambda theta: jnp.mean(sample.weight * net.family.kl(start, net.policy(unravel(theta), sample.obs)))
 
-    product = fisher_vector_product(divergence_from(sample.dist_k), theta, region.damping)
-    divergence = divergence_from(sample.dist_mu if from_mu else sample.dist_k)
-    before, gradient = jax.value_and_grad(surrogate)(theta)
-    drift = jax.value_and_grad(divergence)(theta) if from_mu else ()
+    product = fisher_vector_product(mean_kl_from(sample.dist_k), theta, region.damping)
+    mean_kl = mean_kl_from(sample.dist_mu if from_mu else sample.dist_k)
+    before, gradient = jax.value_and_grad(mean_surrogate)(theta)
+    cost = jax.value_and_grad(mean_kl)(theta) if from_mu else ()
     step = bounded_step(
-        product, lambda b: conjugate_gradient(product, b, region.cg_iterations), gradient, region.delta, *drift
+        product, lambda b: conjugate_gradient(product, b, region.cg_iterations), gradient, region.delta, *cost
     )
 
-    def accept(theta: Array) -> Array:
-        ok: Array = (divergence(theta) <= region.slack * region.delta) & (surrogate(theta) >= before)
+    def is_acceptable(theta: Array) -> Array:
+        ok: Array = (mean_kl(theta) <= region.slack * region.delta) & (mean_surrogate(theta) >= before)
         return ok
 
-    found = backtrack(accept, theta, step.direction, region.shrink, region.backtracks)
+    found = backtrack(is_acceptable, theta, step.direction, region.shrink, region.backtracks)
     policy = unravel(found.theta)
-    tv, dist, _, report = measure(problem, policy)
-    report |= {
+    measured = measure_policy(problem, policy)
+    report = measured.report | {
         "train/accepted": jnp.any(found.theta != theta).astype(theta.dtype),
         "train/backtracks": found.tried - 1,
-        "train/divergence": divergence(found.theta),
+        "train/divergence": mean_kl(found.theta),
         "train/grad_norm_policy": jnp.sqrt(jnp.vdot(gradient, gradient)),
-        "train/policy_gradient_loss": -surrogate(found.theta),
+        "train/policy_gradient_loss": -mean_surrogate(found.theta),
         "train/radius": step.room,
-        "train/surrogate_gain": surrogate(found.theta) - before,
+        "train/surrogate_gain": mean_surrogate(found.theta) - before,
     }
-    return PolicyUpdate(policy, problem.opt, problem.lr_scale, jnp.asarray(common.n_epochs), tv, dist, report)
+    return PolicyUpdate(
+        policy=policy,
+        opt=problem.opt,
+        lr_scale=problem.lr_scale,
+        epochs=jnp.asarray(problem.common.n_epochs),
+        tv=measured.tv,
+        dist=measured.dist,
+        report=report,
+    )
 
 
-def least_squares(problem: CriticProblem) -> AdamResult:
-    """The critic after the same epochs as the policy: ascent on -0.5 mean( w (R - V)^2 )."""
-    sample, net = problem.sample, problem.net
+def fit_least_squares(problem: CriticProblem) -> AdamResult:
+    """Fit the critic for as many epochs as the policy took: ascent on -0.5 mean( w (R - V)^2 )."""
+    sample = problem.sample
 
-    def objective(critic: Any, batch: tuple[Array, Array, Array]) -> tuple[Array, tuple[()]]:
+    def objective(critic: Tree, batch: tuple[Tree, Array, Array]) -> tuple[Array, tuple[()]]:
         obs, ret, weight = batch
-        return -0.5 * jnp.mean(weight * jnp.square(ret - net.value(critic, obs))), ()
+        return -0.5 * jnp.mean(weight * jnp.square(ret - problem.net.value(critic, obs))), ()
 
-    return regress_on(problem, objective, (sample.obs, sample.ret, sample.weight))
+    return _fit(problem, objective, (sample.obs, sample.ret, sample.weight))
 
 
-def clipped_least_squares(problem: CriticProblem, clip_eps: float) -> AdamResult:
-    """Ascent on -coef mean( w max( (V - R)^2, (V_k + clip(V - V_k, -eps, eps) - R)^2 ) ) / (2 mean w)."""
-    sample, net, coef = problem.sample, problem.net, problem.common.vf_coef
+def fit_clipped_least_squares(problem: CriticProblem, clip_eps: float) -> AdamResult:
+    """Ascent on -vf_coef mean( w max( (V - R)^2, (V_k + clip(V - V_k, -eps, eps) - R)^2 ) ) / (2 mean w)."""
+    sample = problem.sample
+    net = problem.net
 
-    def objective(critic: Any, batch: tuple[Array, Array, Array, Array]) -> tuple[Array, tuple[()]]:
+    def objective(critic: Tree, batch: tuple[Tree, Array, Array, Array]) -> tuple[Array, tuple[()]]:
         obs, ret, weight, before = batch
         loss = squared_error(net.value(critic, obs), ret, before, clip_eps)
-        return -coef * jnp.mean(weight * loss) / weight.mean(), ()
+        return -problem.common.vf_coef * jnp.mean(weight * loss) / weight.mean(), ()
 
-    before = apply_in_chunks(net.value, problem.critic, sample.obs)
-    return regress_on(problem, objective, (sample.obs, sample.ret, sample.weight, before))
+    before = net.in_chunks(net.value, problem.critic, sample.obs)
+    return _fit(problem, objective, (sample.obs, sample.ret, sample.weight, before))
 
 
 def squared_error(value: Array, ret: Array, before: Array, clip_eps: float) -> Array:
@@ -272,10 +308,10 @@ def squared_error(value: Array, ret: Array, before: Array, clip_eps: float) -> A
     return 0.5 * error
 
 
-def regress_on(problem: CriticProblem, objective: Callable[[Any, Any], tuple[Array, Any]], data: Any) -> AdamResult:
-    """Minibatch ascent of the critic on ``objective(critic, minibatch of data)``, as many epochs as the policy took."""
+def _fit(problem: CriticProblem, objective: Callable[[Tree, Tree], tuple[Array, Tree]], data: Tree) -> AdamResult:
+    start = AdamStart(params=problem.critic, opt=problem.opt, lr=problem.lr)
 
-    def go_on(critic: Any, epochs: Array) -> Array:
+    def should_continue(critic: Tree, epochs: Array) -> Array:
         return epochs < problem.epochs
 
-    return adam_epochs(objective, problem.critic, problem.opt, data, problem.order, problem.lr, problem.common, go_on)
+    return adam_epochs(objective, start, data, problem.minibatches, problem.common, should_continue)

@@ -1,17 +1,18 @@
 """Off-policy TRPO.    max E_{rho^mu}[ r A ]   subject to   E_s KL(pi_k || pi) <= delta,   r = pi/mu,   A = A^{pi_k}
 
-draw: newest + 1 old | label: V-trace, pi_k | objective: linear | improve: trust region | keep: last 4
+draw: newest + 1 old | label: V-trace, pi_k | surrogate: linear, r A | improve: trust region | keep: last 4
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from jax import Array
 
 from toppo.algos import trpo
-from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
-from toppo.algos.optimise import TrustRegion, trust_region_improve
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits
+from toppo.algos.optimise import TrustRegion, trust_region_update
 from toppo.algos.settings import require_above, require_least, setting
-from toppo.algos.steps import label_vtrace, last, newest_and_some
+from toppo.algos.steps import keep_last, label_vtrace, newest_and_random
 from toppo.maths.trust_region import radius_after_drift
 
 
@@ -33,23 +34,23 @@ class OffPolicyTRPOConfig:
 
 
 def draw(config: OffPolicyTRPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
-    """The newest batch and some uniformly drawn older ones."""
-    segments = newest_and_some(memory, config.n_old, rng)
+    """Train on the newest batch and on some uniformly drawn old ones."""
+    segments = newest_and_random(memory, config.n_old, rng)
     return Draw(segments, (1.0,) * len(segments))
 
 
 def improve(config: OffPolicyTRPOConfig, problem: PolicyProblem) -> PolicyUpdate:
-    """One natural-gradient step."""
-    delta, sample = config.delta, problem.sample
+    """Take one natural-gradient step on r A."""
+    delta: float | Array = config.delta
     if config.adapt_radius:
-        drift = problem.net.family.kl(sample.dist_mu, sample.dist_k).mean()
-        return trust_region_improve(problem, TrustRegion(radius_after_drift(delta, drift)))
-    return trust_region_improve(problem, TrustRegion(delta))
+        drift = problem.net.family.kl(problem.sample.dist_mu, problem.sample.dist_k).mean()
+        delta = radius_after_drift(delta, drift)
+    return trust_region_update(problem, TrustRegion(delta))
 
 
 def keep(config: OffPolicyTRPOConfig, memory: Memory, kl: list[float]) -> Memory:
-    """The last ones, near or far."""
-    return last(memory, config.n_policies)
+    """Keep the last batches, near or far."""
+    return keep_last(memory, config.n_policies)
 
 
 ALGORITHM = trpo.ALGORITHM._replace(
@@ -57,8 +58,8 @@ ALGORITHM = trpo.ALGORITHM._replace(
     title="Off-policy TRPO",
     summary="newest batch and an old one, V-trace advantages, natural-gradient step under a KL bound",
     config=OffPolicyTRPOConfig,
+    traits=lambda config: Traits(relabels=True, whole_batch_gradient=True),
     label=label_vtrace,
-    relabel=lambda config: True,
     draw=draw,
     improve=improve,
     keep=keep,

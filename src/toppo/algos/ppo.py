@@ -1,18 +1,18 @@
 """PPO.    L(pi) = E_{pi_k} min( r A, clip(r, 1 - eps, 1 + eps) A ),   r = pi/pi_k,   A = A^{pi_k} by GAE
 
-draw: newest | label: GAE | objective: clip at 1 | improve: Adam epochs | keep: nothing
+draw: newest | label: GAE | surrogate: clip at 1 | improve: Adam epochs | keep: nothing
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from jax import Array
 
-from toppo.algos.contract import Algorithm, Draw, Memory, PolicyProblem, PolicyUpdate
-from toppo.algos.optimise import adam_improve
+from toppo.algos.contract import Algorithm, Draw, Memory, PolicyProblem, PolicyUpdate, Traits
+from toppo.algos.optimise import adam_update
 from toppo.algos.settings import require_above, require_least, setting
-from toppo.algos.steps import adam_moments, anything, label_gae, regress, scheduled_lr, shuffled
-from toppo.maths.surrogates import additive_bounds
+from toppo.algos.steps import adam_moments, fit_critic, label_gae, no_restrictions, scheduled_lr, shuffled
+from toppo.maths.surrogates import additive_bounds, clipped
 
 
 @dataclass(frozen=True)
@@ -31,39 +31,40 @@ class PPOConfig:
 
 
 def draw(config: PPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
-    """The newest batch."""
+    """Train on the newest batch."""
     return Draw(memory[-1:], (1.0,), config.clip_range)
 
 
-def improve(config: Any, problem: PolicyProblem) -> PolicyUpdate:
-    """Adam epochs on the surrogate, clipped around the centre c = pi_k/mu: around 1 on the newest batch."""
-    return adam_improve(problem, additive_bounds, config.early_stop, config.adapt_lr)
+def surrogate(ratio: Array, centre: Array, adv: Array, clip_eps: Array) -> Array:
+    """min( r A, clip(r, c - eps, c + eps) A ),   with c = pi_k/mu = 1 on the newest batch"""
+    return clipped(ratio, adv, *additive_bounds(centre, clip_eps))
 
 
-def keep(config: Any, memory: Memory, kl: list[float]) -> Memory:
-    """Nothing: every batch is used once."""
+def improve(config: PPOConfig, problem: PolicyProblem) -> PolicyUpdate:
+    """Take Adam epochs on the surrogate."""
+    return adam_update(problem, surrogate, early_stop=config.early_stop, adapt_lr=config.adapt_lr)
+
+
+def keep(config: PPOConfig, memory: Memory, kl: list[float]) -> Memory:
+    """Keep nothing: every batch is used once."""
     return ()
 
 
-# The others say only where they differ from this.
+# The other algorithms state only where they differ from this one.
 ALGORITHM = Algorithm(
     name="ppo",
     title="PPO",
     summary="newest batch, clipped around 1",
     config=PPOConfig,
     common={},
-    check=anything,
+    check=no_restrictions,
+    traits=lambda config: Traits(stops_early=config.early_stop),
     label=label_gae,
-    relabel=lambda config: False,
-    traces_cross_batches=False,
     draw=draw,
-    order=shuffled,
-    lr=scheduled_lr,
+    minibatches=shuffled,
+    learning_rate=scheduled_lr,
     init_opt=adam_moments,
     improve=improve,
-    whole_batch=lambda config: False,
-    stops_early=lambda config: config.early_stop,
-    value_on_old=lambda config: True,
-    regress=regress,
+    fit_critic=fit_critic,
     keep=keep,
 )

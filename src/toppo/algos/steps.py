@@ -1,91 +1,82 @@
 """Steps that several algorithms have in common."""
 
-from typing import Any
-
 import numpy as np
 from jax import Array
 
-from toppo.algos.contract import AdamResult, CriticProblem, Memory, Segment
-from toppo.algos.optimise import adam_init, least_squares, permutations
+from toppo.algos.contract import AdamResult, Config, CriticProblem, Memory, Segment, Trajectory, Tree
+from toppo.algos.optimise import adam_init, fit_least_squares
 from toppo.algos.settings import Common, require
 from toppo.maths.advantages import gae, vtrace
 
 
-def anything(config: Any, common: Common, discrete: bool) -> None:
-    """Check: all shared settings and both kinds of actions will do."""
+def no_restrictions(config: Config, common: Common, discrete: bool) -> None:
+    """Check: accept all shared settings and both kinds of actions."""
 
 
-def separate_networks(name: str, common: Common) -> None:
-    """Refuse a trunk that policy and critic share, where the policy's step is not the critic's."""
+def require_separate_networks(name: str, common: Common) -> None:
+    """Refuse a trunk that policy and critic share, if they are not updated in the same step."""
     require(
         not common.shared_trunk,
-        f"shared_trunk is True, but {name} moves policy and critic apart: use --no-shared-trunk",
+        f"shared_trunk is True, but {name} updates policy and critic separately: use --no-shared-trunk",
     )
 
 
-def no_gradient_bound(config: Any, common: Common, discrete: bool) -> None:
-    """Check: a trust region bounds the step itself, and moves the policy alone."""
-    separate_networks("a trust region", common)
+def no_gradient_clipping(config: Config, common: Common, discrete: bool) -> None:
+    """Check: a trust region bounds the step itself, and updates the policy alone."""
+    require_separate_networks("a trust region", common)
     require(
         common.max_grad_norm == 0,
         f"max_grad_norm is {common.max_grad_norm}, but must be 0 here: the trust region bounds the step",
     )
 
 
-def label_gae(
-    config: Any,
-    reward: Array,
-    value: Array,
-    next_value: Array,
-    terminated: Array,
-    ended: Array,
-    ratio: Array,
-    gamma: float,
-    lam: float,
-    after: Array,
-) -> tuple[Array, Array]:
-    """The advantage of the policy that acted."""
-    return gae(reward, value, next_value, terminated, ended, gamma, lam)
+def label_gae(config: Config, path: Trajectory) -> tuple[Array, Array]:
+    """Return the advantage of the policy that acted, by GAE."""
+    return gae(path.reward, path.value, path.next_value, path.terminated, path.ended, path.gamma, path.lam)
 
 
-def label_vtrace(config: Any, *path: Any) -> tuple[Array, Array]:
-    """The advantage of pi_k, whoever acted."""
+def label_vtrace(config: Config, path: Trajectory) -> tuple[Array, Array]:
+    """Return the advantage of pi_k, whichever policy acted, by V-trace."""
     return vtrace(*path)
 
 
-def shuffled(config: Any, common: Common, weights: tuple[float, ...], rng: np.random.Generator) -> np.ndarray:
-    """Every sample once per epoch."""
-    return permutations(common, config.n_steps * len(weights), rng)
+def shuffled(config: Config, common: Common, weights: tuple[float, ...], rng: np.random.Generator) -> np.ndarray:
+    """Visit every sample once per epoch, in equal minibatches; drop the remainder.  -> [epochs, minibatches, size]"""
+    count = config.n_steps * len(weights)
+    rows = rng.permuted(np.tile(np.arange(count, dtype=np.int32), (common.n_epochs, 1)), axis=1)
+    size = count // common.n_minibatches
+    return rows[:, : size * common.n_minibatches].reshape(common.n_epochs, common.n_minibatches, size)
 
 
-def scheduled_lr(config: Any, common: Common, progress: float) -> float:
-    """The learning rate, falling to 0 over the run if it is annealed."""
+def scheduled_lr(config: Config, common: Common, progress: float) -> float:
+    """Return the learning rate; if it is annealed, it falls to 0 over the run."""
     return common.learning_rate * (1 - (progress if common.anneal_lr else 0.0))
 
 
-def adam_moments(config: Any, common: Common, policy: Any) -> Any:
-    """What ``improve`` carries on: Adam's moments."""
+def adam_moments(config: Config, common: Common, policy: Tree) -> Tree:
+    """Carry Adam's moments from update to update."""
     return adam_init(common, policy)
 
 
-def nothing(config: Any, common: Common, policy: Any) -> tuple[()]:
-    """What ``improve`` carries on: a trust region starts afresh every time."""
+def no_optimiser_state(config: Config, common: Common, policy: Tree) -> tuple[()]:
+    """Carry nothing: a trust region starts afresh every time."""
     return ()
 
 
-def regress(config: Any, problem: CriticProblem) -> AdamResult:
-    """The critic by least squares."""
-    return least_squares(problem)
+def fit_critic(config: Config, problem: CriticProblem) -> AdamResult:
+    """Fit the critic by least squares."""
+    return fit_least_squares(problem)
 
 
-def newest_and_some(memory: Memory, n_old: int, rng: np.random.Generator) -> tuple[Segment, ...]:
-    """The newest batch and ``n_old`` different older ones, uniformly drawn; all of them if there are fewer."""
-    old, chosen = list(memory[:-1]), [memory[-1]]
+def newest_and_random(memory: Memory, n_old: int, rng: np.random.Generator) -> tuple[Segment, ...]:
+    """Return the newest batch and ``n_old`` different old ones, uniformly drawn; all of them if there are fewer."""
+    old = list(memory[:-1])
+    chosen = [memory[-1]]
     while old and len(chosen) <= n_old:
         chosen.append(old.pop(rng.integers(len(old))))
     return tuple(chosen)
 
 
-def last(memory: Memory, n_policies: int) -> Memory:
-    """The newest batches; the next one joins them, so at most ``n_policies`` - 1."""
+def keep_last(memory: Memory, n_policies: int) -> Memory:
+    """Keep the newest batches: at most ``n_policies`` - 1, because the next batch joins them."""
     return memory[max(0, len(memory) - (n_policies - 1)) :]

@@ -1,6 +1,6 @@
 """ToPPO.    L_k(pi) = E_{rho^mu} min( r A^mu, clip(r, max(c - eps, 0), c + eps) A^mu ),   r = pi/mu,   c = pi_k/mu
 
-draw: newest + 1 of M | label: GAE of mu, frozen | objective: clip at c, +- eps | improve: Adam epochs, early stop |
+draw: newest + 1 of M | label: GAE of mu, frozen | surrogate: clip at c, +- eps | improve: Adam epochs, early stop |
 keep: KL(mu, pi) <= alpha, at most N
 
 In its trust-region form, Eqns (3) and (4) of the paper:  max E_{rho^mu} r A^mu  subject to  E KL(mu || pi) <= delta.
@@ -9,13 +9,14 @@ In its trust-region form, Eqns (3) and (4) of the paper:  max E_{rho^mu} r A^mu 
 from dataclasses import dataclass
 
 import numpy as np
+from jax import Array
 
 from toppo.algos import ppo
-from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
-from toppo.algos.optimise import TrustRegion, trust_region_improve
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits
+from toppo.algos.optimise import TrustRegion, adam_update, trust_region_update
 from toppo.algos.settings import Common, require, require_above, require_least, setting
-from toppo.algos.steps import last, newest_and_some, separate_networks
-from toppo.maths.surrogates import lemma_4_1
+from toppo.algos.steps import keep_last, newest_and_random, require_separate_networks
+from toppo.maths.surrogates import additive_bounds, clipped, lemma_4_1
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,8 @@ class ToPPOConfig:
     n_policies: int = setting(5, "N: batches held in M at most, the newest included.")
     alpha: float = setting(0.03, "Batches whose policy mu has KL(mu || pi) above this are deleted.")
     select: bool = setting(True, "Delete by alpha; without it M holds the last N batches.")
-    adapt_eps: bool = setting(
-        False, "Clip range by Lemma 4.1: 4 * 2 clip_range / (|M| + 4), and 2 clip_range if |M| = 1."
-    )
-    recompute_adv: bool = setting(False, "Label old batches anew with the newest critic instead of keeping A^mu.")
+    adapt_eps: bool = setting(False, "Clip range by Lemma 4.1: 8 clip_range / (|M| + 4), and 2 clip_range if |M| = 1.")
+    recompute_adv: bool = setting(False, "Label old batches again with the newest critic instead of keeping A^mu.")
     critic_on_old: bool = setting(True, "Train the critic on the old batch too.")
     early_stop: bool = setting(True, "End the epochs once the total variation from pi_k exceeds clip_range / 2.")
     adapt_lr: bool = setting(False, "Adapt the policy's learning rate to the total variation of each update.")
@@ -47,31 +46,47 @@ class ToPPOConfig:
 
 
 def check(config: ToPPOConfig, common: Common, discrete: bool) -> None:
-    """A shared trunk needs one step for policy and critic, on the same data."""
+    """Refuse a shared trunk, unless one step updates policy and critic on the same data."""
     if config.improve == "trust_region":
-        separate_networks("a trust region", common)
+        require_separate_networks("a trust region", common)
     if not config.critic_on_old:
-        separate_networks("a critic that trains on the newest batch only", common)
+        require_separate_networks("a critic that trains on the newest batch only", common)
+
+
+def traits(config: ToPPOConfig) -> Traits:
+    """State what the loop must know."""
+    adam = config.improve == "adam"
+    return Traits(
+        relabels=config.recompute_adv,
+        whole_batch_gradient=not adam,
+        stops_early=config.early_stop and adam,
+        critic_on_old=config.critic_on_old,
+    )
 
 
 def draw(config: ToPPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
-    """The newest batch and one uniformly drawn older one, if M has any."""
+    """Train on the newest batch and on one uniformly drawn old batch, if M has any."""
     clip_eps = lemma_4_1(2 * config.clip_range, len(memory)) if config.adapt_eps else config.clip_range
-    segments = newest_and_some(memory, 1, rng)
+    segments = newest_and_random(memory, 1, rng)
     return Draw(segments, (1.0,) * len(segments), clip_eps)
 
 
+def surrogate(ratio: Array, centre: Array, adv: Array, clip_eps: Array) -> Array:
+    """min( r A^mu, clip(r, max(c - eps, 0), c + eps) A^mu )"""
+    return clipped(ratio, adv, *additive_bounds(centre, clip_eps))
+
+
 def improve(config: ToPPOConfig, problem: PolicyProblem) -> PolicyUpdate:
-    """As PPO does, or one step under a bound on KL(mu || pi); stored distributions of mu are all that this needs."""
+    """Take Adam epochs on the surrogate, or one step on r A^mu under a bound on KL(mu || pi)."""
     if config.improve == "trust_region":
-        return trust_region_improve(problem, TrustRegion(config.delta), from_mu=True)
-    return ppo.improve(config, problem)
+        return trust_region_update(problem, TrustRegion(config.delta), from_mu=True)
+    return adam_update(problem, surrogate, early_stop=config.early_stop, adapt_lr=config.adapt_lr)
 
 
 def keep(config: ToPPOConfig, memory: Memory, kl: list[float]) -> Memory:
-    """Batches whose policy is within alpha of the new one, at most N with the next."""
+    """Keep the batches whose policy is within alpha of the new one, at most N with the next batch."""
     near = tuple(b for b, d in zip(memory, kl, strict=True) if d <= config.alpha) if config.select else memory
-    return last(near, config.n_policies)
+    return keep_last(near, config.n_policies)
 
 
 ALGORITHM = ppo.ALGORITHM._replace(
@@ -80,11 +95,8 @@ ALGORITHM = ppo.ALGORITHM._replace(
     summary="newest batch and one old one with its own advantage, clipped around pi_k/mu; old batches filtered by KL",
     config=ToPPOConfig,
     check=check,
-    relabel=lambda config: config.recompute_adv,
+    traits=traits,
     draw=draw,
     improve=improve,
-    whole_batch=lambda config: config.improve != "adam",
-    stops_early=lambda config: config.early_stop and config.improve == "adam",
-    value_on_old=lambda config: config.critic_on_old,
     keep=keep,
 )

@@ -1,6 +1,6 @@
 """TRPO.    max E_{pi_k}[ r A ]   subject to   E_s KL(pi_k || pi) <= delta,   r = pi/pi_k,   A = A^{pi_k} by GAE
 
-draw: newest | label: GAE | objective: linear | improve: trust region | keep: nothing
+draw: newest | label: GAE | surrogate: linear, r A | improve: trust region | keep: nothing
 """
 
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from toppo.algos import ppo
-from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate
-from toppo.algos.optimise import TrustRegion, trust_region_improve
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits
+from toppo.algos.optimise import TrustRegion, trust_region_update
 from toppo.algos.settings import require, require_above, require_least, setting
-from toppo.algos.steps import no_gradient_bound, nothing
+from toppo.algos.steps import no_gradient_clipping, no_optimiser_state
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class TRPOConfig:
     n_steps: int = setting(1024, "Steps per batch.")
     delta: float = setting(0.01, "Bound on the mean KL(pi_k || pi).")
     cg_iterations: int = setting(20, "Iterations of conjugate gradient at most.")
-    damping: float = setting(0.01, "Added to the diagonal of Fisher's matrix.")
+    damping: float = setting(0.01, "Added to the diagonal of the Fisher matrix.")
     slack: float = setting(1.5, "A step is accepted when its mean KL is at most this times delta.")
     shrink: float = setting(0.5**0.5, "Factor on the step each time it is not accepted.")
     backtracks: int = setting(10, "Steps tried at most; if none is accepted the policy stays.")
@@ -35,16 +35,21 @@ class TRPOConfig:
 
 
 def draw(config: TRPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
-    """The newest batch."""
+    """Train on the newest batch."""
     return Draw(memory[-1:], (1.0,))
 
 
 def improve(config: TRPOConfig, problem: PolicyProblem) -> PolicyUpdate:
-    """One natural-gradient step."""
+    """Take one natural-gradient step on r A."""
     region = TrustRegion(
-        config.delta, config.cg_iterations, config.damping, config.slack, config.shrink, config.backtracks
+        delta=config.delta,
+        cg_iterations=config.cg_iterations,
+        damping=config.damping,
+        slack=config.slack,
+        shrink=config.shrink,
+        backtracks=config.backtracks,
     )
-    return trust_region_improve(problem, region)
+    return trust_region_update(problem, region)
 
 
 ALGORITHM = ppo.ALGORITHM._replace(
@@ -53,10 +58,9 @@ ALGORITHM = ppo.ALGORITHM._replace(
     summary="newest batch, natural-gradient step under a KL bound",
     config=TRPOConfig,
     common={"max_grad_norm": 0.0},
-    check=no_gradient_bound,
+    check=no_gradient_clipping,
+    traits=lambda config: Traits(whole_batch_gradient=True),
     draw=draw,
-    init_opt=nothing,
+    init_opt=no_optimiser_state,
     improve=improve,
-    whole_batch=lambda config: True,
-    stops_early=lambda config: False,
 )

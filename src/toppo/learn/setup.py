@@ -1,20 +1,20 @@
 """A run's fixed parts, and the state that it starts from."""
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from toppo.algos.contract import Algorithm, Net
+from toppo.algos.contract import Algorithm, Config, Net
 from toppo.algos.optimise import adam_init
 from toppo.algos.settings import Common
 from toppo.collect.actor import ActorFactory
 from toppo.collect.episodes import no_episode
 from toppo.collect.plan import Plan
 from toppo.envs import Spaces
-from toppo.learn.nets import acting_weights, jax_acting, make_net, mlp_body, see_parts, see_vector
+from toppo.learn.nets import acting_weights, actor_critic, jax_actor_factory, mlp_body, normalise_rows, split_rows
 from toppo.learn.state import Learner, State
 from toppo.learn.vision import vision_body
 from toppo.maths.moments import no_data
@@ -22,67 +22,93 @@ from toppo.rng import Stream, seed_for
 
 
 class Setup(NamedTuple):
-    """A run's fixed parts."""
+    """A run's fixed parts; ``new_setup`` makes it."""
 
     algorithm: Algorithm
-    config: Any
+    config: Config
     common: Common
     spaces: Spaces
-    total_timesteps: int  # in all
+    net: Net
+    total_timesteps: int
     seed: int
 
 
-def network(common: Common, spaces: Spaces) -> Net:
-    """Policy and critic for the environment's spaces."""
-    size, hidden = spaces.obs_size, common.hidden
-    body = vision_body(spaces.images, size, hidden) if spaces.images else mlp_body(size, hidden)
-    plain = not spaces.images and not spaces.masked
-    see = see_vector if plain else see_parts(size, spaces.mask_size)
-    return make_net(body, see, spaces.action_size, spaces.choices, common.log_std_init, common.shared_trunk)
-
-
-def check(setup: Setup) -> None:
-    """Refuse an algorithm with settings or actions that it cannot serve."""
-    setup.algorithm.check(setup.config, setup.common, setup.spaces.discrete)
-
-
-def plan(setup: Setup) -> Plan:
-    """What the workers must know."""
-    common, spaces = setup.common, setup.spaces
-    params = jax.eval_shape(lambda: network(common, spaces).init(0))
-    policy = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), params.policy)
-    return Plan(
+def new_setup(
+    algorithm: Algorithm, config: Config, common: Common, spaces: Spaces, total_timesteps: int, seed: int
+) -> Setup:
+    """Check that the algorithm can serve these settings and actions, and make the network once for the whole run."""
+    algorithm.check(config, common, spaces.discrete)
+    return Setup(
+        algorithm=algorithm,
+        config=config,
+        common=common,
         spaces=spaces,
-        seed=setup.seed,
-        steps=setup.config.n_steps // common.n_envs,
-        n_envs=common.n_envs,
-        reset_each_batch=common.reset_each_batch,
-        weight_shapes=tuple(w.shape for w in acting_weights(policy, spaces.action_size)),
+        net=make_net(common, spaces),
+        total_timesteps=total_timesteps,
+        seed=seed,
     )
 
 
-def acting(setup: Setup) -> ActorFactory | None:
-    """How the policy acts, if the NumPy actor of the workers cannot read its observations: batched, in JAX."""
-    return _jax_acting(setup.common, setup.spaces) if setup.spaces.images else None
+def make_net(common: Common, spaces: Spaces) -> Net:
+    """Return a policy and a critic for the environment's spaces."""
+    size = spaces.obs_size
+    body = vision_body(spaces.images, size, common.hidden) if spaces.images else mlp_body(size, common.hidden)
+    numbers_only = not spaces.images and not spaces.masked
+    return actor_critic(
+        body,
+        normalise_rows if numbers_only else split_rows(size, spaces.mask_size),
+        spaces.action_size,
+        spaces.choices,
+        common.log_std_init,
+        common.shared_trunk,
+    )
+
+
+def plan(setup: Setup) -> Plan:
+    """Return what the workers must know."""
+    params = jax.eval_shape(lambda: setup.net.init(0))
+    policy = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), params.policy)
+    return Plan(
+        spaces=setup.spaces,
+        seed=setup.seed,
+        steps=setup.config.n_steps // setup.common.n_envs,
+        n_envs=setup.common.n_envs,
+        reset_each_batch=setup.common.reset_each_batch,
+        weight_shapes=tuple(w.shape for w in acting_weights(policy, setup.spaces.action_size)),
+    )
 
 
 @cache
-def _jax_acting(common: Common, spaces: Spaces) -> ActorFactory:
-    """One compiled program, however often a policy is made to act."""
-    net = network(common, spaces)
-    return jax_acting(net, jax.eval_shape(lambda: net.init(0)).policy)
+def _compiled_actor(net: Net) -> ActorFactory:
+    """Return one compiled program, however often a policy is made to act."""
+    return jax_actor_factory(net, jax.eval_shape(lambda: net.init(0)).policy)
+
+
+def acting(setup: Setup) -> ActorFactory | None:
+    """Return how the policy acts if the workers' NumPy actor cannot read its observations: batched, in JAX."""
+    return _compiled_actor(setup.net) if setup.spaces.images else None
 
 
 def initial_learner(setup: Setup) -> Learner:
-    """Parameters and optimisers before the first update."""
-    params = network(setup.common, setup.spaces).init(seed_for(setup.seed, Stream.NETWORK_INIT))
-    policy_opt = setup.algorithm.init_opt(setup.config, setup.common, params.policy)
-    return Learner(params, policy_opt, adam_init(setup.common, params.value), jnp.ones(()))
+    """Return parameters and optimisers before the first update."""
+    params = setup.net.init(seed_for(setup.seed, Stream.NETWORK_INIT))
+    return Learner(
+        params=params,
+        policy_opt=setup.algorithm.init_opt(setup.config, setup.common, params.policy),
+        value_opt=adam_init(setup.common, params.value),
+        lr_scale=jnp.ones(()),
+    )
 
 
 def initial_state(setup: Setup) -> State:
-    """Before the first step."""
-    check(setup)
-    size = setup.spaces.obs_size
-    episodes = (no_episode(plan(setup)),) * setup.common.n_envs
-    return State(initial_learner(setup), no_data((size,)), no_data(()), (), episodes, 0, 0, 0)
+    """Return the state before the first step."""
+    return State(
+        learner=initial_learner(setup),
+        obs_moments=no_data((setup.spaces.obs_size,)),
+        return_moments=no_data(()),
+        memory=(),
+        episodes=(no_episode(plan(setup)),) * setup.common.n_envs,
+        batches=0,
+        iteration=0,
+        steps=0,
+    )

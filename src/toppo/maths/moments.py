@@ -39,11 +39,11 @@ def standard_deviation(moments: Moments) -> np.ndarray:
     return np.maximum(np.sqrt(moments.var), 1e-8) if moments.n > 1 else np.ones_like(moments.var)
 
 
-def shift_and_factor(moments: Moments) -> tuple[np.ndarray, np.ndarray]:
-    """What ``normalise`` is given for these moments."""
+def mean_and_inv_std(moments: Moments) -> tuple[np.ndarray, np.ndarray]:
+    """Return what ``normalise`` takes for these moments."""
     return np.asarray(moments.mean, np.float32), np.asarray(1.0 / standard_deviation(moments), np.float32)
 
 
-def normalise(x: Array, shift: Array, factor: Array, bound: float = 10.0) -> Array:
-    """clip((x - shift) * factor, -bound, bound)"""
-    return jnp.clip((x - shift) * factor, -bound, bound)
+def normalise(x: Array, mean: Array, inv_std: Array, bound: float = 10.0) -> Array:
+    """clip((x - mean) * inv_std, -bound, bound)"""
+    return jnp.clip((x - mean) * inv_std, -bound, bound)

@@ -62,7 +62,7 @@ def measure_during_training(
         if state.steps // every > looked and len(state.memory) > 1:
             batch, looked = state.memory[0], state.steps // every
             mu = int(batch.iteration)
-            speaks_of = policies[k] if setup.algorithm.relabel(spec.config) else policies[mu]
+            speaks_of = policies[k] if setup.algorithm.traits(spec.config).relabels else policies[mu]
             first = started[mu] - episodes_in(batch)
             rng = rng_for(seed, Stream.EVALUATION, 7, k)
             restarts = replay(setup, world, batch, first, rng.choice(spec.config.n_steps, states, replace=False))
@@ -127,14 +127,14 @@ def monte_carlo(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Discounted normalised returns of the policy from every state.  [states, rollouts]"""
-    scale = batch.scale
-    actor = mlp_actor(np.asarray(scale.obs_shift), np.asarray(scale.obs_factor), acting_weights(policy))
+    scale = batch.normaliser
+    actor = mlp_actor(np.asarray(scale.mean), np.asarray(scale.inv_std), acting_weights(policy))
     returns = np.empty((len(restarts), rollouts))
     for i, restart in enumerate(restarts):
         for j in range(rollouts):
             put_back(world, restart)
             noise = noise_for(rng, HORIZON, setup.spaces.action_size, setup.spaces.discrete)
-            returns[i, j] = discounted_return(world, actor, noise, setup.common.gamma, float(scale.reward_factor))
+            returns[i, j] = discounted_return(world, actor, noise, setup.common.gamma, float(scale.reward_scale))
     return returns
 
 

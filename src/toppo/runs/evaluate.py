@@ -11,7 +11,7 @@ from toppo.envs.spaces import refuse_other_spaces
 from toppo.learn.nets import acting_weights
 from toppo.learn.setup import Setup, acting
 from toppo.learn.state import State
-from toppo.maths.moments import shift_and_factor
+from toppo.maths.moments import mean_and_inv_std
 from toppo.rng import Stream, rng_for, seed_for
 
 MAX_STEPS = 100_000  # some episodes never end
@@ -37,7 +37,7 @@ class Policy(NamedTuple):
 
 def policy_of(state: State, setup: Setup) -> Policy:
     """Freeze the policy and the normaliser of a training state."""
-    scale = shift_and_factor(state.obs_moments)
+    scale = mean_and_inv_std(state.obs_moments)
     weights = acting_weights(state.learner.params.policy, setup.spaces.action_size)
     make_actor = acting(setup) or mlp_actor_factory(setup.spaces)
     return Policy(lambda rows: make_actor(*scale, weights, rows), setup.spaces)

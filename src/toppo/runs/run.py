@@ -21,7 +21,7 @@ from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.envs.world import look
 from toppo.errors import CANNOT_CREATE, IO_ERROR, NO_INPUT, Fault, ToppoError
 from toppo.learn.loop import Iteration, train
-from toppo.learn.setup import Setup, acting, check, initial_state, plan
+from toppo.learn.setup import Setup, acting, initial_state, new_setup, plan
 from toppo.learn.state import State
 from toppo.learn.xla import prepare
 from toppo.rundir.checkpoint import Checkpoint, CheckpointError, Declared, Facts, add_checkpoint, newest_checkpoint
@@ -80,12 +80,15 @@ def check_run(spec: Spec, source: EnvSource, options: RunOptions) -> tuple[Setup
             f"reset_each_batch needs whole episodes in a batch, but n_steps / n_envs is {steps} and an episode of "
             f"{spec.env} may last {limit or 'for ever'}: use --no-reset-each-batch, fewer --n-envs or more --n-steps"
         )
-    setup = setup_from(spec, spaces)
+    return setup_from(spec, spaces), notes
+
+
+def setup_from(spec: Spec, spaces: Spaces) -> Setup:
+    """Return the fixed parts of a run, or refuse an algorithm that cannot serve these settings or actions."""
     try:
-        check(setup)
+        return new_setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.total_timesteps, spec.seed)
     except ValueError as error:
         raise ToppoError(f"{spec.env}: {error}") from error
-    return setup, notes
 
 
 def start(
@@ -193,18 +196,6 @@ def writing(root: Path) -> Iterator[None]:
             f"`toppo resume {root}`",
             IO_ERROR,
         ) from error
-
-
-def setup_from(spec: Spec, spaces: Spaces) -> Setup:
-    """The fixed parts of a run in an environment with these spaces."""
-    return Setup(
-        algorithm=algorithm(spec.algo),
-        config=spec.config,
-        common=spec.common,
-        spaces=spaces,
-        total_timesteps=spec.total_timesteps,
-        seed=spec.seed,
-    )
 
 
 def registered_env_id(spec: Spec) -> str:

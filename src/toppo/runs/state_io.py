@@ -1,20 +1,21 @@
 """A training state as named arrays and plain facts, and back."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from toppo.maths.moments import Moments
-from toppo.rundir.checkpoint import CheckpointError
-from toppo.learn.setup import Setup, initial_learner, network
-from toppo.algos.contract import Memory, Scale, Segment
+from toppo.algos.contract import Memory, Normaliser, Segment
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.plan import RawBatch
+from toppo.learn.programs import label
+from toppo.learn.setup import Setup, initial_learner
 from toppo.learn.state import State
-from toppo.learn.programs import compile_programs
+from toppo.maths.moments import Moments
+from toppo.rundir.checkpoint import CheckpointError
 
 
 class Shaped(Protocol):
@@ -111,15 +112,17 @@ def segment_template(setup: Setup, finals: int = 0) -> Segment:
     action = shape((*rows, *spaces.action_row), jnp.int32 if spaces.discrete else jnp.float32)
     obs = shape((*rows, spaces.row_size), spaces.row_dtype)
     next_obs = shape((rows[1] + finals, spaces.row_size), spaces.row_dtype) if spaces.images else obs
-    ends = shape(rows, jnp.bool_)
     raw = RawBatch(
-        obs=obs, next_obs=next_obs, action=action, reward=shape(rows), terminated=ends, ended=ends
+        obs=obs,
+        next_obs=next_obs,
+        action=action,
+        reward=shape(rows),
+        terminated=shape(rows, jnp.bool_),
+        ended=shape(rows, jnp.bool_),
     )
-    scale = Scale(shape((spaces.obs_size,)), shape((spaces.obs_size,)), shape(()))
-    net = network(setup.common, spaces)
-    label = compile_programs(setup.algorithm, setup.config, setup.common, net).label
+    normaliser = Normaliser(shape((spaces.obs_size,)), shape((spaces.obs_size,)), shape(()))
     params = jax.eval_shape(lambda: initial_learner(setup)).params
-    segment: Segment = jax.eval_shape(label, params, raw, scale, shape((), jnp.int32))[0]
+    segment: Segment = jax.eval_shape(partial(label, setup), params, raw, normaliser, shape((), jnp.int32))[0]
     return segment
 
 
