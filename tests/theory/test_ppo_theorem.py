@@ -4,23 +4,20 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from toppo.theory.catalogue import STATEMENTS
-from toppo.theory.counterexample import breaks, describe, minimal
-from toppo.theory.mdp import MDP, Array, Case, Instance, Solved, clipped_surrogate, solve, solve_case, under
+from toppo.theory.counterexample import clearly_violated, describe, simplified
+from toppo.theory.mdp import MDP, Array, Case, Instance, Solved, clipped_surrogate, expectation, solve, solve_case
 from toppo.theory.ppo_theorem import (
     CLIP_EPS,
-    aliased,
+    clip_range_update,
     clipped_argmax,
-    deterministic,
-    tabular,
-    theorem_aliased,
-    within_clip_range,
+    deterministic_update,
+    shared_rows_update,
+    tabular_update,
+    theorem_shared_rows,
 )
-from toppo.theory.random_mdps import batches, random_instances, random_policies
+from toppo.theory.random_mdps import random_batches, random_instances, random_policies
 from toppo.theory.search import climb
-from toppo.theory.statement import broken
-
-PPO_THEOREM = next(statement for statement in STATEMENTS if statement.key == "ppo-theorem")
+from toppo.theory.statement import bound_violated
 
 
 def cases(count: int, shape: tuple[int, int]) -> Case:
@@ -37,12 +34,14 @@ def best_by_linear_program(pi_k: Solved, b: int) -> float:
     weight = pi_k.rho[b][:, None] * pi_k.adv[b]
     row = pi_k.policy[b, 0]
     size = actions + states * actions
-    rows, limits = [], []
+    rows = []
+    limits = []
     for s in range(states):
         for a in range(actions):
             bound = (1.0 + np.sign(weight[s, a]) * CLIP_EPS) * row[a] * weight[s, a]
             line = np.zeros(size)
-            line[actions + s * actions + a], line[a] = 1.0, -weight[s, a]
+            line[actions + s * actions + a] = 1.0
+            line[a] = -weight[s, a]
             flat = np.zeros(size)
             flat[actions + s * actions + a] = 1.0
             rows += [line, flat]
@@ -66,7 +65,7 @@ def test_shared_arg_max_against_a_linear_program(shape: tuple[int, int]) -> None
 
 def test_tabular_arg_max_beats_every_other_policy() -> None:
     case = cases(200, (3, 3))
-    pi_k, after = tabular(case)
+    pi_k, after = tabular_update(case)
     reached = objective(pi_k, after.policy)
     assert (reached >= 0.0).all()
     rng = np.random.default_rng(0)
@@ -78,9 +77,9 @@ def test_tabular_arg_max_beats_every_other_policy() -> None:
 
 
 def test_tabular_arg_max_improves_every_state_it_visits() -> None:
-    for batch in batches(np.random.default_rng(4), 2000, (0.5, 0.9, 0.99)):
-        pi_k, after = tabular(solve_case(batch))
-        assert (under(after.policy, pi_k.adv) >= -1e-12).all()
+    for batch in random_batches(np.random.default_rng(4), 2000, (0.5, 0.9, 0.99)):
+        pi_k, after = tabular_update(solve_case(batch))
+        assert (expectation(after.policy, pi_k.adv) >= -1e-12).all()
         assert (after.v >= pi_k.v - 1e-9).all()
 
 
@@ -92,23 +91,23 @@ def test_unvisited_rows_stay() -> None:
     np.testing.assert_array_equal(clipped_argmax(pi_k, np.eye(2))[:, 1], pi_k.policy[:, 1])
 
 
-def known_counterexample() -> Instance:
-    """Two states that share one row; start in s0."""
-    transition = np.asarray([[[[0.4, 0.6], [0.7, 0.3]], [[0.0, 1.0], [0.3, 0.7]]]])
-    reward = np.asarray([[[1.1, -0.9], [0.3, 2.1]]])
+def uniform_case(transition: Array, reward: Array, rho0: Array) -> Case:
+    """Two states and two actions at gamma = 0.9; all three policies are uniform."""
     even = np.full((1, 2, 2), 0.5)
-    return Instance(MDP(transition, reward, np.asarray([0.9]), np.asarray([[1.0, 0.0]])), even, even, even)
+    mdp = MDP(transition=transition[None], reward=reward[None], gamma=np.asarray([0.9]), rho0=rho0[None])
+    return solve_case(Instance(mdp=mdp, mu=even, pi_k=even, pi=even))
 
 
 def test_known_counterexample_lowers_both_values() -> None:
-    case = solve_case(known_counterexample())
-    pi_k, after = aliased(case)
+    transition = np.asarray([[[0.4, 0.6], [0.7, 0.3]], [[0.0, 1.0], [0.3, 0.7]]])
+    case = uniform_case(transition, np.asarray([[1.1, -0.9], [0.3, 2.1]]), np.asarray([1.0, 0.0]))
+    pi_k, after = shared_rows_update(case)
     np.testing.assert_allclose(after.policy, [[[0.6, 0.4], [0.6, 0.4]]], atol=1e-12)
     assert objective(pi_k, after.policy)[0] == pytest.approx(0.00594, abs=1e-5)
-    assert under(pi_k.rho, pi_k.v)[0] == pytest.approx(9.0486, abs=1e-4)
-    assert under(pi_k.rho, after.v)[0] == pytest.approx(8.5719, abs=1e-4)
+    assert expectation(pi_k.rho, pi_k.v)[0] == pytest.approx(9.0486, abs=1e-4)
+    assert expectation(pi_k.rho, after.v)[0] == pytest.approx(8.5719, abs=1e-4)
     assert (pi_k.eta[0], after.eta[0]) == (pytest.approx(7.961, abs=1e-3), pytest.approx(7.860, abs=1e-3))
-    assert broken(theorem_aliased(case))[0]
+    assert bound_violated(theorem_shared_rows.sides(case))[0]
     first = np.linspace(0.0, 1.0, 2001)
     grid = [objective(pi_k, np.asarray([[[p, 1.0 - p]] * 2]))[0] for p in first[::20]]
     assert max(grid) <= objective(pi_k, after.policy)[0] + 1e-12
@@ -116,30 +115,28 @@ def test_known_counterexample_lowers_both_values() -> None:
 
 def test_three_numbers_are_enough() -> None:
     """The counterexample of docs/theory.md: s1 leads to s0, which is never left, and both share a row."""
-    transition = np.zeros((1, 2, 2, 2))
+    transition = np.zeros((2, 2, 2))
     transition[..., 0] = 1.0
-    reward = np.asarray([[[0.0, -0.05], [0.0, 1.0]]])
-    even = np.full((1, 2, 2), 0.5)
-    instance = Instance(MDP(transition, reward, np.asarray([0.9]), np.asarray([[0.0, 1.0]])), even, even, even)
-    pi_k, after = aliased(solve_case(instance))
+    case = uniform_case(transition, np.asarray([[0.0, -0.05], [0.0, 1.0]]), np.asarray([0.0, 1.0]))
+    pi_k, after = shared_rows_update(case)
     np.testing.assert_allclose(after.policy[0], [[0.4, 0.6]] * 2, atol=1e-12)
     np.testing.assert_allclose(pi_k.v[0], [-0.25, 0.275], atol=1e-12)
     np.testing.assert_allclose(after.v[0], [-0.3, 0.33], atol=1e-12)
     assert objective(pi_k, after.policy)[0] == pytest.approx(0.0055)
-    assert under(pi_k.rho, pi_k.v)[0] == pytest.approx(-0.1975)
-    assert under(pi_k.rho, after.v)[0] == pytest.approx(-0.237)
+    assert expectation(pi_k.rho, pi_k.v)[0] == pytest.approx(-0.1975)
+    assert expectation(pi_k.rho, after.v)[0] == pytest.approx(-0.237)
 
 
 def test_deterministic_policy_makes_every_policy_an_arg_max() -> None:
     case = cases(50, (3, 3))
-    pi_k, anything = deterministic(case)
+    pi_k, anything = deterministic_update(case)
     np.testing.assert_allclose(objective(pi_k, anything.policy), 0.0, atol=1e-12)
     np.testing.assert_allclose(objective(pi_k, pi_k.policy), 0.0, atol=1e-12)
 
 
 def test_policies_of_the_clip_range_have_the_sign_they_are_said_to_have() -> None:
     case = cases(500, (3, 2))
-    pi_k, after = within_clip_range(case)
+    pi_k, after = clip_range_update(case)
     ratio = after.policy / pi_k.policy
     assert (np.abs(ratio - 1.0) <= CLIP_EPS + 1e-9).all()
     np.testing.assert_allclose(after.policy.sum(-1), 1.0, atol=1e-9)
@@ -147,10 +144,10 @@ def test_policies_of_the_clip_range_have_the_sign_they_are_said_to_have() -> Non
 
 
 def test_shrinking_keeps_what_it_shrinks() -> None:
-    found = climb(PPO_THEOREM._replace(discounts=(0.9,)), np.random.default_rng(0), 150, (2, 2))
-    small = minimal(PPO_THEOREM, found.instance)
-    assert breaks(PPO_THEOREM, small)
+    found = climb(theorem_shared_rows._replace(discounts=(0.9,)), np.random.default_rng(0), 150, (2, 2))
+    small = simplified(theorem_shared_rows, found.instance)
+    assert clearly_violated(theorem_shared_rows, small)
     assert (np.round(small.mdp.transition, 2) == small.mdp.transition).all()
-    text = "\n".join(describe(PPO_THEOREM, small))
+    text = "\n".join(describe(theorem_shared_rows, small))
     assert "pi_k+1 = " in text
     assert "E_rho^pi_k V" in text

@@ -48,11 +48,15 @@ def list_all(arguments: list[str]) -> None:
 
 def theory(arguments: list[str]) -> None:
     """Check the theory."""
-    from toppo.theory.run import run
+    from toppo.theory.report import render, write
+    from toppo.theory.run import check_all
 
     given = parse("theory", TheoryFlags, arguments)
     require_at_least(given, mdps=1, seed=0)
-    run(given.mdps, given.seed, given.out)
+    report = check_all(given.mdps, given.seed)
+    print(render(report))
+    for path in write(report, given.out):
+        print(f"wrote {path}")
 
 
 def _section(title: str, texts: dict[str, str]) -> Table:

@@ -31,13 +31,15 @@ def draw(report: Report, out: Path) -> list[Path]:
 
 def tightness(plt: Any, report: Report) -> Any:
     """Gap over penalty of every bound: the spread at random, the worst at random, the worst under search."""
-    bounds = [result for result in report.results if result.kind == "bound" and result.found is not None]
+    bounds = [result for result in report.results if result.statement.kind == "bound" and result.worst is not None]
     figure, axis = plt.subplots(figsize=(9, 0.36 * len(bounds) + 1.5), layout="constrained")
     axis.axvspan(1.0, RIGHT, color=RED, alpha=0.07)
     axis.axvline(1.0, color=RED, linewidth=1)
     for y, result in enumerate(reversed(bounds)):
         one_bound(axis, y, result)
-    labels = [result.title if result.holds else f"{result.title} (FALSE)" for result in reversed(bounds)]
+    labels = [
+        result.statement.title if result.holds else f"{result.statement.title} (FALSE)" for result in reversed(bounds)
+    ]
     axis.set_yticks(range(len(bounds)), labels)
     for label, result in zip(axis.get_yticklabels(), reversed(bounds), strict=True):
         label.set_color("black" if result.holds else RED)
@@ -54,17 +56,17 @@ def one_bound(axis: Any, y: int, result: Result) -> None:
     """Bars for the middle 90% and 50%, a tick at the median, dots for the two worst values."""
     scores = np.clip(result.scores[np.isfinite(result.scores)], LEFT, RIGHT - 0.05)
     low, first, middle, third, high = np.quantile(scores, (0.05, 0.25, 0.5, 0.75, 0.95))
-    named = result.title == "Lemma A.2"
+    named = result.statement.title == "Lemma A.2"
     colour = BLUE if result.holds else RED
     axis.plot([low, high], [y, y], color=GREY, linewidth=1.5, label="middle 90%" if named else None)
     axis.plot([first, third], [y, y], color=GREY, linewidth=6, alpha=0.6, label="middle 50%" if named else None)
     axis.plot(middle, y, "|", color="black", markersize=9, label="median" if named else None)
     axis.plot(scores.max(), y, "o", color=colour, markersize=5, label="worst at random" if named else None)
-    assert result.found is not None
-    beyond = min(result.found.score, RIGHT - 0.05)
+    assert result.worst is not None
+    beyond = min(result.worst.score, RIGHT - 0.05)
     axis.plot(beyond, y, "D", color=colour, markerfacecolor="white", label="worst by search" if named else None)
-    if result.found.score > RIGHT:
-        axis.annotate(f"{result.found.score:.1f} →", (beyond - 0.04, y), ha="right", va="center", fontsize=8, color=RED)
+    if result.worst.score > RIGHT:
+        axis.annotate(f"{result.worst.score:.1f} →", (beyond - 0.04, y), ha="right", va="center", fontsize=8, color=RED)
 
 
 def certified_radius(plt: Any, report: Report) -> Any:

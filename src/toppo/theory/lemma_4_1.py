@@ -6,43 +6,56 @@ import numpy as np
 
 from toppo.maths.surrogates import additive_bounds, clipped, lemma_4_1
 from toppo.theory.mdp import Array
-from toppo.theory.statement import DISCOUNTS, Sides, at_most, identity
+from toppo.theory.statement import DISCOUNTS, Sides, at_most, identity, statement
 
 PPO_EPS = 0.2
-LENGTHS = tuple(range(2, 51))
+MEMORY_SIZES = tuple(range(2, 51))
 
 
-def lemma_4_1_arithmetic() -> Sides:
-    """mean_i 1/2 [eps/2 + (i + 1) eps/2] = eps^PPO/2, i = 1 .. N-1, for N = 2 .. 50  [49]"""
-    left = [0.5 * (lemma_4_1(PPO_EPS, n) / 2.0 + np.mean(ages(n) + 1.0) * lemma_4_1(PPO_EPS, n) / 2.0) for n in LENGTHS]
-    return identity(np.asarray(left), np.full(len(LENGTHS), PPO_EPS / 2.0), np.ones(len(LENGTHS)))
+@statement("lemma-4-1", "Lemma 4.1, arithmetic", "N = 2 .. 50", kind="identity")
+def mean_distance(_: np.random.Generator) -> Sides:
+    """mean_i 1/2 [eps/2 + (i + 1) eps/2] = eps^PPO/2, i = 1 .. N-1, eps by Lemma 4.1, for N = 2 .. 50  [49]"""
+    steps = [lemma_4_1(PPO_EPS, size) / 2.0 for size in MEMORY_SIZES]
+    left = [0.5 * (s + np.mean(ages(n) + 1.0) * s) for n, s in zip(MEMORY_SIZES, steps, strict=True)]
+    return identity(np.asarray(left), np.full(len(left), PPO_EPS / 2.0), np.ones(len(left)))
 
 
-def lemma_4_1_loss(first_order: bool) -> Sides:
-    """Penalty at ToPPO's worst distances <= that at PPO's, if each update moves by eps/2; N = 2 .. 50, all discounts.
+@statement("lemma-4-1-loss", "Lemma 4.1, equal loss", "loss <= PPO's, by Lemma 3.1")
+def equal_loss(_: np.random.Generator) -> Sides:
+    """Lemma 4.1, conclusion: penalty of ToPPO <= penalty of PPO, with the linear term of Lemma 3.1  [343]"""
+    return compare_penalties(first_order=True)
 
-    ``first_order``: by Lemma 3.1 with its linear term; otherwise by the second-order bound.
-    """
-    sides = [penalties(n, gamma, first_order) for n in LENGTHS for gamma in DISCOUNTS]
-    toppo, ppo = np.asarray(sides).T
+
+@statement("lemma-4-1-second", "Lemma 4.1, equal loss", "the same, by second order")
+def equal_loss_second_order(_: np.random.Generator) -> Sides:
+    """Lemma 4.1, conclusion: penalty of ToPPO <= penalty of PPO, by the second-order bound  [343]"""
+    return compare_penalties(first_order=False)
+
+
+def compare_penalties(first_order: bool) -> Sides:
+    """Compare the penalties for N = 2 .. 50 and all discounts, if each update moves by eps/2."""
+    penalties = [worst_penalties(n, gamma, first_order) for n in MEMORY_SIZES for gamma in DISCOUNTS]
+    toppo, ppo = np.asarray(penalties).T
     return at_most(toppo, ppo)
 
 
-def penalties(length: int, gamma: float, first_order: bool) -> tuple[float, float]:
+def worst_penalties(size: int, gamma: float, first_order: bool) -> tuple[float, float]:
     """The mean penalty of ToPPO's two batches and that of PPO's one, in units of max |A|."""
-    step, quadratic = lemma_4_1(PPO_EPS, length) / 2.0, 4.0 * gamma / (1.0 - gamma) ** 2
-    age = ages(length)
+    step = lemma_4_1(PPO_EPS, size) / 2.0
+    quadratic = 4.0 * gamma / (1.0 - gamma) ** 2
+    age = ages(size)
     linear_term = 2.0 * (1.0 + gamma) / (1.0 - gamma) ** 2 * age * step
     data_term = linear_term if first_order else quadratic * (age * step) ** 2
     old = np.mean(data_term + quadratic * ((age + 1.0) * step) ** 2)
     return 0.5 * (quadratic * step**2 + float(old)), quadratic * (PPO_EPS / 2.0) ** 2
 
 
-def ages(length: int) -> Array:
+def ages(size: int) -> Array:
     """1 .. N-1: how many updates ago the old batches of a memory of N were collected."""
-    return np.arange(1.0, length)
+    return np.arange(1.0, size)
 
 
+@statement("definition-3-1", "Definition 3.1", "max(c - eps, 0) clips as c - eps", source="ours", kind="identity")
 def definition_3_1(rng: np.random.Generator, count: int = 100_000) -> Sides:
     """The clipped objective with lower bound max(c - eps, 0) = the one with c - eps, for ratios r, c >= 0  [count]"""
     ratio, centre = np.exp(rng.normal(scale=2.0, size=(2, count)))

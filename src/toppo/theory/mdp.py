@@ -14,12 +14,13 @@ from toppo.maths.surrogates import additive_bounds, clipped, linear
 Array = NDArray[np.float64]
 
 
+@jax.jit
 def clipped_around(ratio: jax.Array, adv: jax.Array, centre: jax.Array, clip_eps: float) -> jax.Array:
     """min(r A, clip(r, max(c - eps, 0), c + eps) A)"""
     return clipped(ratio, adv, *additive_bounds(centre, clip_eps))
 
 
-LINEAR, CLIPPED = jax.jit(linear), jax.jit(clipped_around)
+compiled_linear = jax.jit(linear)
 
 
 class MDP(NamedTuple):
@@ -65,18 +66,35 @@ def solve(mdp: MDP, policy: Array) -> Solved:
     """V = (I - gamma P_pi)^-1 R_pi;  Q = R + gamma P V;  A = Q - V;  rho = (1 - gamma) rho0 (I - gamma P_pi)^-1."""
     gamma = mdp.gamma[:, None]
     p_pi = np.einsum("bsa,bsat->bst", policy, mdp.transition)
-    identity = np.eye(p_pi.shape[-1])
-    resolvent = np.linalg.solve(identity - gamma[..., None] * p_pi, np.broadcast_to(identity, p_pi.shape))
+    eye = np.eye(p_pi.shape[-1])
+    resolvent = np.linalg.solve(eye - gamma[..., None] * p_pi, np.broadcast_to(eye, p_pi.shape))
     v = np.einsum("bst,bt->bs", resolvent, (policy * mdp.reward).sum(-1))
     q = mdp.reward + gamma[..., None] * np.einsum("bsat,bt->bsa", mdp.transition, v)
-    rho = (1.0 - gamma) * np.einsum("bs,bst->bt", mdp.rho0, resolvent)
-    return Solved(policy, resolvent, v, q, q - v[..., None], rho, (mdp.rho0 * v).sum(-1))
+    return Solved(
+        policy=policy,
+        resolvent=resolvent,
+        v=v,
+        q=q,
+        adv=q - v[..., None],
+        rho=(1.0 - gamma) * np.einsum("bs,bst->bt", mdp.rho0, resolvent),
+        eta=(mdp.rho0 * v).sum(-1),
+    )
 
 
 def solve_case(instance: Instance) -> Case:
     """Solve a process under its three policies."""
     mdp = instance.mdp
-    return Case(mdp, solve(mdp, instance.mu), solve(mdp, instance.pi_k), solve(mdp, instance.pi))
+    return Case(mdp=mdp, mu=solve(mdp, instance.mu), pi_k=solve(mdp, instance.pi_k), pi=solve(mdp, instance.pi))
+
+
+def with_mu(case: Case, mu: Array) -> Case:
+    """Replace the policy that collected the data."""
+    return case._replace(mu=solve(case.mdp, mu))
+
+
+def with_pi(case: Case, pi: Array) -> Case:
+    """Replace the candidate policy."""
+    return case._replace(pi=solve(case.mdp, pi))
 
 
 def visitation_from(mdp: MDP, policy: Solved) -> Array:
@@ -84,9 +102,9 @@ def visitation_from(mdp: MDP, policy: Solved) -> Array:
     return np.asarray((1.0 - mdp.gamma)[:, None, None] * policy.resolvent)
 
 
-def under(weights: Array, values: Array) -> Array:
+def expectation(probabilities: Array, values: Array) -> Array:
     """sum_a pi(a|s) x(s, a), or sum_s rho(s) x(s): the mean over the last axis."""
-    return np.asarray((weights * values).sum(-1))
+    return np.asarray((probabilities * values).sum(-1))
 
 
 def tv(p: Array, q: Array) -> Array:
@@ -97,15 +115,30 @@ def tv(p: Array, q: Array) -> Array:
 def kl(p: Array, q: Array) -> Array:
     """D_KL(p, q)(s) = sum_a p ln(p/q), infinite where q lacks p's support  [B, S]
 
-    Summed as p (x - ln(1 + x)) with x = q/p - 1, whose terms are all positive: no cancellation between close policies.
+    The sum is p (x - ln(1 + x)) with x = q/p - 1.  Its terms are all positive, so close policies do not cancel.
     """
-    seen = p > 0.0
-    x = np.where(seen, (q - p) / np.where(seen, p, 1.0), 0.0)
+    support = p > 0.0
+    x = np.where(support, (q - p) / np.where(support, p, 1.0), 0.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.where(seen, p * (x - np.log1p(x)), q).sum(-1))
+        return np.asarray(np.where(support, p * (x - np.log1p(x)), q).sum(-1))
 
 
-def largest(x: Array) -> Array:
+def max_tv(p: Array, q: Array) -> Array:
+    """delta_max^{p,q} = max_s TV(p, q)(s)  [B]"""
+    return np.asarray(tv(p, q).max(-1))
+
+
+def mean_tv(mu: Solved, policy: Array) -> Array:
+    """delta^{mu,pi} = E_{s~rho^mu} TV(mu, pi)(s)  [B]"""
+    return expectation(mu.rho, tv(mu.policy, policy))
+
+
+def mean_kl(mu: Solved, policy: Array) -> Array:
+    """E_{s~rho^mu} KL(mu, pi)(s), which the filter of ToPPO compares with alpha  [B]"""
+    return expectation(mu.rho, kl(mu.policy, policy))
+
+
+def max_abs(x: Array) -> Array:
     """max |x| over all axes but the first."""
     return np.asarray(np.abs(x).reshape(len(x), -1).max(-1))
 
@@ -113,15 +146,16 @@ def largest(x: Array) -> Array:
 def surrogate(mu: Solved, policy: Array, adv: Array) -> Array:
     """E_{(s,a)~rho^mu}[ (pi/mu) A ], by the code that trains; mu has full support.  [B]"""
     with jax.enable_x64(True):
-        per_pair = np.asarray(LINEAR(policy / mu.policy, adv))
+        per_pair = np.asarray(compiled_linear(policy / mu.policy, adv))
     return np.asarray((mu.rho[..., None] * mu.policy * per_pair).sum((-1, -2)))
 
 
 def clipped_surrogate(mu: Solved, pi_k: Array, policy: Array, clip_eps: float) -> Array:
-    """E_{(s,a)~rho^mu} min(r A^mu, clip(r, l, u) A^mu), by the code that trains; pairs mu never takes are not seen."""
-    seen = mu.policy > 0.0
-    behind = np.where(seen, mu.policy, 1.0)
-    ratio, centre = np.where(seen, policy, 1.0) / behind, np.where(seen, pi_k, 1.0) / behind
+    """E_{(s,a)~rho^mu} min(r A^mu, clip(r, l, u) A^mu), by the code that trains; mu may lack actions.  [B]"""
+    support = mu.policy > 0.0
+    denominator = np.where(support, mu.policy, 1.0)
+    ratio = np.where(support, policy, 1.0) / denominator
+    centre = np.where(support, pi_k, 1.0) / denominator
     with jax.enable_x64(True):
-        per_pair = np.asarray(CLIPPED(ratio, mu.adv, centre, clip_eps))
+        per_pair = np.asarray(clipped_around(ratio, mu.adv, centre, clip_eps))
     return np.asarray((mu.rho[..., None] * mu.policy * per_pair).sum((-1, -2)))

@@ -1,13 +1,23 @@
-"""How close to pi_k the data must be for a certificate of improvement: Theorem 3.1's radius against the discount."""
+"""How close mu must be to pi_k for a certificate of improvement: the radius of Theorem 3.1 at each discount."""
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
+from numpy.typing import NDArray
 
-from toppo.theory.lemmas import certificate, max_tv, mean_kl, mean_tv, towards_greedy, with_mu, with_pi
-from toppo.theory.mdp import MDP, Array, Case, Instance, Solved, solve_case
+from toppo.theory.lemmas import lemma_3_1
+from toppo.theory.mdp import Array, Case, max_tv, mean_kl, mean_tv, solve, with_mu, with_pi
 from toppo.theory.random_mdps import random_mdps, random_policies
-from toppo.theory.sharper_bounds import explicit_radius, second_order_bound, step_of, strengthened
+from toppo.theory.sharper_bounds import (
+    best_step_to_greedy,
+    bisect,
+    certificate,
+    explicit_radius,
+    policy_step,
+    second_order_bound,
+    strengthened,
+)
 
 DISCOUNTS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.995)
 DIRECTIONS = 4
@@ -17,10 +27,10 @@ ALPHA = 0.03
 
 
 class Radii(NamedTuple):
-    """Largest delta_max^{mu,pi_k} with a positive certificate, worst of the directions tried; one entry per process.
+    """The largest delta_max^{mu,pi_k} with a positive certificate, in the worst of the directions tried.  [B]
 
-    ``explicit`` is the radius proved for every direction; ``certified_at_alpha`` the share of directions whose
-    certificate is positive where the mean KL is alpha, ``tv_at_alpha`` the median mean TV there.
+    ``explicit`` is the radius proved for every direction.  Where the mean KL is alpha, ``certified_at_alpha`` is the
+    share of directions with a positive certificate and ``tv_at_alpha`` the median of the mean TV.
     """
 
     gamma: float
@@ -33,44 +43,54 @@ class Radii(NamedTuple):
 
 
 def study(rng: np.random.Generator, processes: int) -> list[Radii]:
-    """Radii of ``processes`` random processes at each discount."""
+    """Compute the radii of ``processes`` random processes at each discount."""
     return [radii(rng, processes, gamma) for gamma in DISCOUNTS]
 
 
 def radii(rng: np.random.Generator, processes: int, gamma: float) -> Radii:
-    """Radii at one discount: pi_{k+1} is the best mixture of pi_k with greedy, mu leaves pi_k in random directions."""
+    """Compute radii at one discount: pi is the best step to greedy, mu leaves pi_k in random directions."""
     mdp = random_mdps(rng, processes, SHAPE, np.full(processes, gamma))
-    pi_k = random_policies(rng, processes, *SHAPE)
-    case = solve_case(Instance(mdp, pi_k, pi_k, pi_k))
-    case = with_pi(case, towards_greedy(case)[0])
-    spread = repeat(case, DIRECTIONS)
+    pi_k = solve(mdp, random_policies(rng, processes, *SHAPE))
+    case = Case(mdp=mdp, mu=pi_k, pi_k=pi_k, pi=pi_k)
+    case = with_pi(case, best_step_to_greedy(case)[0])
+    spread = repeated(case, DIRECTIONS)
     target = random_policies(rng, processes * DIRECTIONS, *SHAPE)
-    reach = max_tv(target, spread.pi_k.policy)
-    alive = np.ones((3, len(reach)), bool)
-    last = np.zeros((3, len(reach)))
-    for weight in GRID:
-        moved = with_mu(spread, mix(spread.pi_k.policy, target, np.full(len(reach), weight)))
-        bounds = (certificate(moved), strengthened(moved).smaller, second_order_bound(moved).smaller)
-        alive &= np.asarray(bounds) > 0.0
-        last = np.where(alive, weight * reach, last)
-        if not alive.any():
-            break
-    paper, sharper, second = last.reshape(3, processes, DIRECTIONS).min(-1)
+    paper, sharper, second_order = certified_distances(spread, target).reshape(3, processes, DIRECTIONS).min(-1)
     at_alpha = with_mu(spread, mix(spread.pi_k.policy, target, weight_at_alpha(spread, target)))
-    certified = float((certificate(at_alpha) > 0.0).mean())
-    distance = float(np.median(mean_tv(at_alpha.mu, at_alpha.pi_k.policy)))
-    return Radii(gamma, paper, sharper, second, explicit_radius(step_of(case)), certified, distance)
+    return Radii(
+        gamma=gamma,
+        paper=paper,
+        strengthened=sharper,
+        second_order=second_order,
+        explicit=explicit_radius(policy_step(case)),
+        certified_at_alpha=float((certificate(at_alpha) > 0.0).mean()),
+        tv_at_alpha=float(np.median(mean_tv(at_alpha.mu, at_alpha.pi_k.policy))),
+    )
+
+
+def certified_distances(case: Case, target: Array) -> Array:
+    """The largest delta_max^{mu,pi_k} on the way to ``target`` up to which each bound is positive.  [3, B]"""
+    reach = max_tv(target, case.pi_k.policy)
+    positive = np.ones((3, len(reach)), bool)
+    distances = np.zeros((3, len(reach)))
+    for weight in GRID:
+        moved = with_mu(case, mix(case.pi_k.policy, target, np.full(len(reach), weight)))
+        bounds = [bound.sides(moved).smaller for bound in (lemma_3_1, strengthened, second_order_bound)]
+        positive &= np.asarray(bounds) > 0.0
+        distances = np.where(positive, weight * reach, distances)
+        if not positive.any():
+            break
+    return distances
 
 
 def weight_at_alpha(case: Case, target: Array) -> Array:
     """The mixing weight at which E_{rho^mu} KL(mu, pi_k) reaches alpha; 1 where it never does.  [B]"""
-    low, high = np.zeros(len(target)), np.ones(len(target))
-    for _ in range(20):
-        middle = 0.5 * (low + high)
-        moved = with_mu(case, mix(case.pi_k.policy, target, middle))
-        within = mean_kl(moved.mu, case.pi_k.policy) <= ALPHA
-        low, high = np.where(within, middle, low), np.where(within, high, middle)
-    return low
+
+    def within(weight: Array) -> NDArray[np.bool_]:
+        moved = with_mu(case, mix(case.pi_k.policy, target, weight))
+        return np.asarray(mean_kl(moved.mu, case.pi_k.policy) <= ALPHA)
+
+    return bisect(within, len(target), halvings=20)
 
 
 def mix(policy: Array, target: Array, weight: Array) -> Array:
@@ -78,11 +98,6 @@ def mix(policy: Array, target: Array, weight: Array) -> Array:
     return policy + weight[:, None, None] * (target - policy)
 
 
-def repeat(case: Case, times: int) -> Case:
-    """Each process ``times`` times in a row."""
-
-    def solved(policy: Solved) -> Solved:
-        return Solved(*(np.repeat(part, times, 0) for part in policy))
-
-    mdp = MDP(*(np.repeat(part, times, 0) for part in case.mdp))
-    return Case(mdp, solved(case.mu), solved(case.pi_k), solved(case.pi))
+def repeated(case: Case, times: int) -> Case:
+    """Repeat each process ``times`` times in a row."""
+    return Case(*jax.tree.map(lambda part: np.repeat(part, times, 0), case))

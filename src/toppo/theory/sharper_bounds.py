@@ -1,98 +1,129 @@
-"""What is true beyond the paper: sharper bounds, and Theorem 3.1 with its radius written down."""
+"""What is true beyond the paper: sharper bounds, and Theorem 3.1 with an explicit radius."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from toppo.theory.lemmas import (
-    certificate,
-    max_tv,
-    mean_tv,
-    second_order,
-    surrogate_gain,
-    towards_greedy,
-    with_linear_term,
-    with_mu,
-    with_pi,
-)
-from toppo.theory.mdp import Array, Case, largest, tv, under
-from toppo.theory.statement import Sides, lower_bound
+from toppo.theory.lemmas import lemma_3_1, merged_form, second_order_penalty, surrogate_gain, with_linear_term
+from toppo.theory.mdp import Array, Case, expectation, max_abs, max_tv, mean_tv, tv, with_mu, with_pi
+from toppo.theory.statement import Sides, lower_bound, statement
 
 INSIDE = 0.999
 
+merged_form_from_a_third = merged_form._replace(
+    key="merged-from-a-third",
+    title="Merged form, g >= 1/3",
+    source="ours",
+    discounts=(1.0 / 3.0, 0.5, 0.8, 0.9, 0.95, 0.99),
+)
 
+
+@statement("strengthened", "Strengthened linear", "linear term 2 eps/(1-g)", source="ours")
 def strengthened(case: Case) -> Sides:
-    """eta(pi) - eta(pi_k) >= L_mu(pi) - 2 eps/(1-gamma) delta_max^{mu,pi_k} - C eps (delta_max delta)^{mu,pi}"""
+    """Lemma 3.1 with the smaller coefficient 2/(1-gamma) of its linear term."""
     return with_linear_term(case, 2.0 / (1.0 - case.mdp.gamma))
 
 
+@statement("averaged", "Averaged linear", "its max a mean over rho^pi_k", source="ours")
 def averaged(case: Case) -> Sides:
-    """As ``strengthened`` with E_{rho^{pi_k}} TV(mu, pi_k), a mean over the newest batch, in place of the maximum."""
-    distance = under(case.pi_k.rho, tv(case.mu.policy, case.pi_k.policy))
-    linear_term = 2.0 * largest(case.mu.adv) / (1.0 - case.mdp.gamma) * distance
-    gain = case.pi.eta - case.pi_k.eta
-    return lower_bound(gain, surrogate_gain(case, case.pi.policy), linear_term + second_order(case, case.pi.policy))
+    """``strengthened`` with E_{rho^{pi_k}} TV(mu, pi_k), a mean over the newest batch, instead of the maximum."""
+    distance = expectation(case.pi_k.rho, tv(case.mu.policy, case.pi_k.policy))
+    linear_term = 2.0 * max_abs(case.mu.adv) / (1.0 - case.mdp.gamma) * distance
+    penalty = linear_term + second_order_penalty(case, case.pi.policy)
+    return lower_bound(case.pi.eta - case.pi_k.eta, surrogate_gain(case, case.pi.policy), penalty)
 
 
+@statement("second-order", "Second-order bound", "L_mu(pi) - L_mu(pi_k), no linear term", source="ours")
 def second_order_bound(case: Case) -> Sides:
     """eta(pi) - eta(pi_k) >= L_mu(pi) - L_mu(pi_k) - C eps [(delta_max delta)^{mu,pi} + (delta_max delta)^{mu,pi_k}]"""
-    first = surrogate_gain(case, case.pi.policy) - surrogate_gain(case, case.pi_k.policy)
-    penalty = second_order(case, case.pi.policy) + second_order(case, case.pi_k.policy)
-    return lower_bound(case.pi.eta - case.pi_k.eta, first, penalty)
+    gain = surrogate_gain(case, case.pi.policy) - surrogate_gain(case, case.pi_k.policy)
+    penalty = second_order_penalty(case, case.pi.policy) + second_order_penalty(case, case.pi_k.policy)
+    return lower_bound(case.pi.eta - case.pi_k.eta, gain, penalty)
 
 
-class Step(NamedTuple):
-    """What the floor needs to know of the step from pi_k to pi: L_{pi_k}(pi), max |A^{pi_k}|, delta_max, delta.  [B]"""
+def certificate(case: Case) -> Array:
+    """The right side of Lemma 3.1: where it is positive, pi is certified to be better than pi_k.  [B]"""
+    return lemma_3_1.sides(case).smaller
+
+
+class PolicyStep(NamedTuple):
+    """What G(d) depends on: L_{pi_k}(pi), eps = max |A^{pi_k}|, D = delta_max^{pi_k,pi}, delta^{pi_k,pi}.  [B]"""
 
     gamma: Array
     gain: Array
     eps: Array
-    furthest: Array
-    mean: Array
+    max_tv: Array
+    mean_tv: Array
 
 
+@statement("certificate-floor", "Floor behind it", "certificate >= G(d)", source="ours")
 def certificate_floor(case: Case) -> Sides:
-    """Certificate of Lemma 3.1 >= G(d), d = delta_max^{mu,pi_k}, where G(0) = F_{pi_k}(pi) is TRPO's own bound."""
+    """Certificate of Lemma 3.1 >= G(d), d = delta_max^{mu,pi_k}; G(0) = F_{pi_k}(pi) is the bound of TRPO."""
     d = max_tv(case.mu.policy, case.pi_k.policy)
-    step = step_of(case)
+    step = policy_step(case)
     floor = floor_at(step, d)
     return Sides(floor, certificate(case), floor_at(step, np.zeros_like(d)) - floor)
 
 
+@statement("theorem-3-1", "Theorem 3.1, alpha explicit", "certificate >= 0 for d(mu, pi_k) <= alpha", source="ours")
 def theorem_3_1(case: Case) -> Sides:
-    """0 <= certificate for every mu with delta_max^{mu,pi_k} <= alpha, alpha the root of G; pi = towards_greedy."""
-    pi, gain = towards_greedy(case)
+    """Theorem 3.1: 0 <= certificate for every mu with delta_max^{mu,pi_k} <= alpha, the root of G."""
+    pi, gain = best_step_to_greedy(case)
     case = with_pi(case, pi)
     d = max_tv(case.mu.policy, case.pi_k.policy)
-    shrink = np.minimum(1.0, INSIDE * explicit_radius(step_of(case)) / np.maximum(d, 1e-300))
+    shrink = np.minimum(1.0, INSIDE * explicit_radius(policy_step(case)) / np.maximum(d, 1e-300))
     mu = case.pi_k.policy + shrink[:, None, None] * (case.mu.policy - case.pi_k.policy)
     return Sides(np.zeros_like(gain), certificate(with_mu(case, mu)), gain)
 
 
-def step_of(case: Case) -> Step:
+def best_step_to_greedy(case: Case) -> tuple[Array, Array]:
+    """The best mixture of pi_k with its greedy policy, and its F_{pi_k}, a parabola on that line.  [B, S, A], [B]"""
+    own = case._replace(mu=case.pi_k)
+    greedy = np.eye(case.pi_k.adv.shape[-1])[case.pi_k.adv.argmax(-1)]
+    gain = surrogate_gain(own, greedy)
+    penalty = second_order_penalty(own, greedy)
+    step = np.minimum(1.0, gain / np.maximum(2.0 * penalty, 1e-300))
+    policy = case.pi_k.policy + step[:, None, None] * (greedy - case.pi_k.policy)
+    return policy, step * gain - step**2 * penalty
+
+
+def policy_step(case: Case) -> PolicyStep:
     """Measure the step from pi_k to pi."""
-    gain = surrogate_gain(case._replace(mu=case.pi_k), case.pi.policy)
-    furthest, mean = max_tv(case.pi_k.policy, case.pi.policy), mean_tv(case.pi_k, case.pi.policy)
-    return Step(case.mdp.gamma, gain, largest(case.pi_k.adv), furthest, mean)
+    return PolicyStep(
+        gamma=case.mdp.gamma,
+        gain=surrogate_gain(case._replace(mu=case.pi_k), case.pi.policy),
+        eps=max_abs(case.pi_k.adv),
+        max_tv=max_tv(case.pi_k.policy, case.pi.policy),
+        mean_tv=mean_tv(case.pi_k, case.pi.policy),
+    )
 
 
-def floor_at(step: Step, d: Array) -> Array:
+def floor_at(step: PolicyStep, d: Array) -> Array:
     """G(d) of docs/theory.md: no mu within d of pi_k has a smaller certificate.  [B]"""
     gamma = step.gamma
-    drift = 2.0 * (1.0 + gamma) / (1.0 - gamma) * d
-    visits = gamma / (1.0 - gamma) * d
-    surrogate_loss = step.eps * (drift + 4.0 * visits * step.furthest) / (1.0 - gamma)
-    linear_term = step.eps * drift * (1.0 + drift) / (1.0 - gamma)
-    distances = (step.furthest + d) * (step.mean + d + visits * step.furthest)
-    square_term = 4.0 * gamma / (1.0 - gamma) ** 2 * step.eps * (1.0 + drift) * distances
-    return np.asarray(step.gain - surrogate_loss - linear_term - square_term)
+    kappa_d = 2.0 * (1.0 + gamma) / (1.0 - gamma) * d
+    nu_d = gamma / (1.0 - gamma) * d
+    surrogate_loss = step.eps * (kappa_d + 4.0 * nu_d * step.max_tv) / (1.0 - gamma)
+    linear_term = step.eps * kappa_d * (1.0 + kappa_d) / (1.0 - gamma)
+    distances = (step.max_tv + d) * (step.mean_tv + d + nu_d * step.max_tv)
+    second_order_term = 4.0 * gamma / (1.0 - gamma) ** 2 * step.eps * (1.0 + kappa_d) * distances
+    return np.asarray(step.gain - surrogate_loss - linear_term - second_order_term)
 
 
-def explicit_radius(step: Step) -> Array:
-    """alpha: the largest d with G(d) >= 0, by bisection (G decreases in d); 0 where F_{pi_k}(pi) <= 0.  [B]"""
-    low, high = np.zeros_like(step.gamma), np.ones_like(step.gamma)
-    for _ in range(60):
+def explicit_radius(step: PolicyStep) -> Array:
+    """alpha: the largest d with G(d) >= 0 (G decreases in d); 0 where F_{pi_k}(pi) <= 0.  [B]"""
+    return bisect(lambda d: np.asarray(floor_at(step, d) >= 0.0), len(step.gamma), halvings=60)
+
+
+def bisect(within: Callable[[Array], NDArray[np.bool_]], count: int, halvings: int) -> Array:
+    """Find the largest numbers in [0, 1] that are still ``within``.  [count]"""
+    low = np.zeros(count)
+    high = np.ones(count)
+    for _ in range(halvings):
         middle = 0.5 * (low + high)
-        positive = floor_at(step, middle) >= 0.0
-        low, high = np.where(positive, middle, low), np.where(positive, high, middle)
+        inside = within(middle)
+        low = np.where(inside, middle, low)
+        high = np.where(inside, high, middle)
     return low
