@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 
 from tests.support.probes import Ending, Walk, flip, walk
-from tests.support.small import (
+from tests.support.training import (
     ALGOS,
     CASES,
     every_case,
-    go,
     learned,
     on_host,
     parameters,
-    run,
+    setup_for,
     shared_programs,
-    small_setup,
+    train_all,
+    trained,
 )
 from toppo.algos import REGISTRY
 from toppo.algos.settings import Common
@@ -33,15 +33,15 @@ def test_the_names_of_the_family():
 
 @every_case
 def test_the_same_seed_gives_the_same_bytes(algo, source):
-    first, second, other = (run(algo, source, seed=s) for s in (1, 1, 2))
+    first, second, other = (trained(algo, source, seed=s) for s in (1, 1, 2))
     assert learned(first) == learned(second)
     assert learned(first) != learned(other)
 
 
 @every_case
 def test_values_stay_finite_and_shapes_stay_the_same(algo, source):
-    setup = small_setup(algo, source)
-    turns = go(setup, source)
+    setup = setup_for(algo, source)
+    turns = train_all(setup, source)
     start, end = initial_state(setup).learner, turns[-1].state.learner
     assert jax.tree.map(lambda x: (x.shape, x.dtype), start) == jax.tree.map(lambda x: (x.shape, x.dtype), end)
     for leaf in jax.tree.leaves((end, turns[-1].state.memory)):
@@ -54,11 +54,11 @@ def test_values_stay_finite_and_shapes_stay_the_same(algo, source):
 
 @every_case
 def test_resuming_is_invisible(algo, source):
-    setup = small_setup(algo, source, iterations=5)
-    whole = go(setup, source)
+    setup = setup_for(algo, source, iterations=5)
+    whole = train_all(setup, source)
     arrays, facts = state_to_arrays(whole[2].state)
     state = state_from_arrays(setup, arrays, facts)
-    rest = go(setup, source, state)
+    rest = train_all(setup, source, state)
     assert learned(rest) == learned(whole[3:])
     for a, b in zip(jax.tree.leaves(on_host(rest[-1].state)), jax.tree.leaves(whole[-1].state), strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
@@ -67,7 +67,7 @@ def test_resuming_is_invisible(algo, source):
 @pytest.mark.parametrize("algo", ALGOS)
 @pytest.mark.parametrize("how", ["never", "death", "time"])
 def test_episodes_that_never_end_or_end_at_once_are_trained_on(algo, how):
-    turns = run(algo, lambda: Ending(how))
+    turns = trained(algo, lambda: Ending(how))
     for leaf in jax.tree.leaves((turns[-1].state.learner, turns[-1].state.memory)):
         assert np.isfinite(leaf).all()
     for turn in turns:
@@ -99,7 +99,7 @@ def test_each_shape_compiles_once(algo, monkeypatch):
     more = {"disc": {"eps_b": 1e9, "n_steps": 4, "n_epochs": 1, "warmup_steps": 4}, "toppo": {"alpha": 99.0}}.get(
         algo, {}
     )
-    setup = small_setup(algo, iterations=64 if algo == "disc" else 7, **more)
+    setup = setup_for(algo, iterations=64 if algo == "disc" else 7, **more)
     pool = open_pool(plan(setup), walk, 0)
     turns = list(loop.train(setup, initial_state(setup), pool))
     pool.close()
@@ -115,9 +115,9 @@ def test_each_shape_compiles_once(algo, monkeypatch):
 @pytest.mark.parametrize("shared_trunk", [False, True])
 def test_the_update_tells_the_kl_of_what_it_drew(shared_trunk):
     """Of one batch alone it always does, otherwise with a shared trunk."""
-    setup = small_setup("toppo", iterations=4, shared_trunk=shared_trunk, alpha=99.0)
+    setup = setup_for("toppo", iterations=4, shared_trunk=shared_trunk, alpha=99.0)
     programs = shared_programs(setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces))
-    for turn in go(setup):
+    for turn in train_all(setup):
         policy, memory = turn.state.learner.params.policy, turn.state.memory
         again = [float(programs.divergence(policy, batch)) for batch in memory]
         np.testing.assert_allclose(turn.metrics["memory/kl"], again, rtol=1e-4)
@@ -127,7 +127,7 @@ def test_the_update_tells_the_kl_of_what_it_drew(shared_trunk):
 
 def test_disc_refuses_discrete_actions():
     with pytest.raises(ValueError, match="disc needs continuous actions"):
-        initial_state(small_setup("disc", flip))
+        initial_state(setup_for("disc", flip))
 
 
 def test_every_case_is_there():
@@ -151,5 +151,5 @@ def test_signs_alone_move_the_scale_of_rewards_that_are_learned_from_as_signs():
             return place, 1000.0 * reward, *ends
 
     settings = {"sign_reward": True, "normalise_reward": True}
-    quiet, loud = (parameters(go(small_setup("ppo", source, **settings), source)) for source in (Walk, Loud))
+    quiet, loud = (parameters(train_all(setup_for("ppo", source, **settings), source)) for source in (Walk, Loud))
     assert quiet == loud

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.support import reference
-from tests.support.small import go, on_host, random_problem, small_setup
+from tests.support.problems import random_problem
+from tests.support.training import on_host, setup_for, train_all
 from toppo.algos.contract import Segment
 from toppo.algos.disc import ALGORITHM, DISCConfig, draw, order
 from toppo.algos.optimise import adapt_penalty
@@ -90,8 +91,8 @@ def test_the_learning_rate_has_a_floor():
 @pytest.mark.parametrize("reset", [False, True])
 def test_memory_is_one_stream_in_the_newest_scale(reset):
     """Labels of all old batches are those of one long path, unless every batch begins with a reset."""
-    setup = small_setup("disc", iterations=4, reset_each_batch=reset)
-    turns = go(setup)
+    setup = setup_for("disc", iterations=4, reset_each_batch=reset)
+    turns = train_all(setup)
     before, memory = turns[2].state, turns[3].state.memory  # labelled by the learner of ``before``
     assert len(memory) == 4
     for batch in memory:

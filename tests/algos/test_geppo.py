@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import minimize
 
 from tests.support import reference
-from tests.support.small import go, run, small_setup
+from tests.support.training import setup_for, train_all, trained
 from toppo.algos.contract import Segment
 from toppo.algos.geppo import GePPOConfig, draw, policy_weights
 from toppo.learn.setup import network
@@ -52,7 +52,7 @@ def test_the_clip_range_is_halved_and_the_weights_have_mean_one():
 
 
 def test_the_learning_rate_adapts():
-    turns = run("geppo", iterations=4, learning_rate=1e-5)
+    turns = trained("geppo", iterations=4, learning_rate=1e-5)
     rates = [t.metrics["train/learning_rate"] for t in turns]
     np.testing.assert_allclose(rates, [1e-5 * 1.03**i for i in (1, 2, 3, 4)], rtol=1e-5)
     assert [t.metrics["memory/size"] for t in turns] == [1, 2, 3, 4]
@@ -60,8 +60,8 @@ def test_the_learning_rate_adapts():
 
 def test_every_stored_batch_is_labelled_anew_by_pi_k_and_its_critic():
     """V-trace in naive float64, with the parameters before the update and the normaliser that each batch kept."""
-    setup = small_setup("geppo", iterations=4)
-    turns = go(setup)
+    setup = setup_for("geppo", iterations=4)
+    turns = train_all(setup)
     params, memory, net = turns[2].state.learner.params, turns[3].state.memory, network(setup.common, setup.spaces)
     assert [int(b.iteration) for b in memory] == [1, 2, 3]
     for batch in memory:

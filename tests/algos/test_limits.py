@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.support.small import go, learned, on_host, parameters, random_problem, run, shared_programs, small_setup
+from tests.support.problems import random_problem
+from tests.support.training import learned, on_host, parameters, setup_for, shared_programs, train_all, trained
 from toppo.algos import REGISTRY
 from toppo.algos.disc import DISCConfig
 from toppo.algos.oppo import OffPolicyPPOConfig
@@ -16,8 +17,15 @@ from toppo.algos.trpo import TRPOConfig
 from toppo.learn.setup import network
 from toppo.maths.trust_region import radius_after_drift
 
-PPO = run("ppo", iterations=3)
-TRPO = run("trpo", iterations=3)
+
+@pytest.fixture(scope="module")
+def ppo_turns():
+    return trained("ppo")
+
+
+@pytest.fixture(scope="module")
+def trpo_turns():
+    return trained("trpo")
 
 
 @pytest.mark.parametrize(
@@ -29,33 +37,33 @@ TRPO = run("trpo", iterations=3)
         ("toppo", {"alpha": 0.0, "early_stop": False}),
     ],
 )
-def test_without_old_data_it_is_ppo(algo, settings):
-    turns = run(algo, iterations=3, clip_range=0.2, **settings)
-    assert parameters(turns) == parameters(PPO)
+def test_without_old_data_it_is_ppo(ppo_turns, algo, settings):
+    turns = trained(algo, clip_range=0.2, **settings)
+    assert parameters(turns) == parameters(ppo_turns)
     assert [t.metrics["train/policy_gradient_loss"] for t in turns] == [
-        t.metrics["train/policy_gradient_loss"] for t in PPO
+        t.metrics["train/policy_gradient_loss"] for t in ppo_turns
     ]
 
 
 @pytest.mark.parametrize("settings", [{"n_old": 0}, {"n_policies": 1, "adapt_radius": True}])
-def test_without_old_data_otrpo_is_trpo(settings):
-    assert parameters(run("otrpo", iterations=3, **settings)) == parameters(TRPO)
+def test_without_old_data_otrpo_is_trpo(trpo_turns, settings):
+    assert parameters(trained("otrpo", **settings)) == parameters(trpo_turns)
 
 
-def test_without_old_data_toppos_trust_region_is_trpo():
-    turns = run("toppo", iterations=3, alpha=0.0, improve="trust_region", delta=0.01)
-    for a, b in zip(*(jax.tree.leaves(t[-1].state.learner.params) for t in (turns, TRPO)), strict=True):
+def test_without_old_data_toppos_trust_region_is_trpo(trpo_turns):
+    turns = trained("toppo", alpha=0.0, improve="trust_region", delta=0.01)
+    for a, b in zip(*(jax.tree.leaves(t[-1].state.learner.params) for t in (turns, trpo_turns)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-def test_old_data_make_a_difference():
-    assert learned(run("oppo", iterations=3)) != learned(PPO)
+def test_old_data_make_a_difference(ppo_turns):
+    assert learned(trained("oppo")) != learned(ppo_turns)
 
 
 @pytest.mark.parametrize("algo", ["oppo", "disc"])
 def test_the_centre_is_exactly_one_on_the_newest_batch(algo):
-    setup = small_setup(algo, iterations=2)
-    state = go(setup)[-1].state
+    setup = setup_for(algo, iterations=2)
+    state = train_all(setup)[-1].state
     programs = shared_programs(setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces))
     memory = state.memory
     sample = programs.prepare(state.learner.params, memory[-1], jnp.float32(1), jnp.zeros_like(memory[-1].adv))

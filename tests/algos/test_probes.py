@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.probes import Probe
-from tests.support.small import ALGOS, go, small_setup
+from tests.support.training import ALGOS, setup_for, train_all
 from toppo.learn.setup import network
 from toppo.maths.moments import standard_deviation
 
@@ -86,8 +86,8 @@ class Pick(Probe):
 
 def solved(algo: str, kind: type[Probe], iterations: int) -> tuple[Any, Any]:
     """Value and mean action as functions of x."""
-    setup = small_setup(algo, kind, iterations)
-    state = go(setup, kind)[-1].state
+    setup = setup_for(algo, kind, iterations)
+    state = train_all(setup, kind)[-1].state
     net = network(setup.common, setup.spaces)
     moments, params = state.obs_moments, state.learner.params
 
@@ -127,5 +127,5 @@ def test_the_action_depends_on_the_observation(algo):
 
 @pytest.mark.parametrize("algo", [a for a in ALGOS if a != "disc"])
 def test_the_right_choice_is_made(algo):
-    last = go(small_setup(algo, Pick, 60), Pick)[-5:]
+    last = train_all(setup_for(algo, Pick, 60), Pick)[-5:]
     assert np.mean([t.metrics["rollout/ep_rew_mean"] for t in last]) > 0.9

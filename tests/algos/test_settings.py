@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.support.small import ALGOS, go, learned, random_problem, small_setup
+from tests.support.problems import random_problem
+from tests.support.training import ALGOS, learned, setup_for, train_all
 from toppo.algos import REGISTRY
 from toppo.algos.contract import CriticProblem, Segment
 from toppo.algos.optimise import adam_init
@@ -123,7 +124,7 @@ def differs(algo: str, one: tuple[Any, Common], other: tuple[Any, Common]) -> bo
 
 @pytest.mark.parametrize(("algo", "name"), OWN)
 def test_every_own_setting_is_read(algo, name):
-    setup = small_setup(algo, **BESIDE.get((algo, name), {}))
+    setup = setup_for(algo, **BESIDE.get((algo, name), {}))
     value = getattr(setup.config, name)
     other = VALUE[algo, name] if (algo, name) in VALUE else nudged(value)
     changed = dataclasses.replace(setup.config, **{name: other})
@@ -133,7 +134,7 @@ def test_every_own_setting_is_read(algo, name):
 @pytest.mark.parametrize("name", OF_ALGORITHMS)
 @pytest.mark.parametrize("algo", ALGOS)
 def test_every_shared_setting_is_read_by_every_algorithm_or_refused(algo, name):
-    setup = small_setup(algo)
+    setup = setup_for(algo)
     value = getattr(setup.common, name)
     other = 0.01 if value == 0.0 and value is not False else nudged(value)
     changed = dataclasses.replace(setup.common, **{name: other})
@@ -147,10 +148,10 @@ def test_every_shared_setting_is_read_by_every_algorithm_or_refused(algo, name):
 @pytest.mark.parametrize("name", OF_THE_LOOP)
 def test_every_setting_of_the_loop_is_read(name):
     other = {"hidden": (3,), "warmup_steps": 200, "log_std_init": -0.5, "n_envs": 2, "clip_range_vf": 0.001}
-    setup = small_setup("ppo", iterations=2, **({"shared_trunk": True} if name in WITH_A_TRUNK else {}))
+    setup = setup_for("ppo", iterations=2, **({"shared_trunk": True} if name in WITH_A_TRUNK else {}))
     value = getattr(setup.common, name)
     changed = dataclasses.replace(setup.common, **{name: other[name] if name in other else nudged(value)})
-    assert learned(go(setup)) != learned(go(setup._replace(common=changed)))
+    assert learned(train_all(setup)) != learned(train_all(setup._replace(common=changed)))
 
 
 @pytest.mark.parametrize("algo", ALGOS)

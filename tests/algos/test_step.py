@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from tests.support.small import random_problem
+from tests.support.problems import random_problem
 from toppo.algos.optimise import TrustRegion, trust_region_improve
 from toppo.maths.trust_region import bounded_step
 

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from tests.support.small import go, small_setup
+from tests.support.training import setup_for, train_all
 from toppo.algos import REGISTRY
 from toppo.cli.console import Terminal, live_view
 from toppo.cli.progress import RunDisplay, sparkline, speed, time_left
@@ -78,7 +78,7 @@ def test_a_terminal_gets_a_live_panel():
 @pytest.mark.parametrize("algo", REGISTRY)
 def test_the_panel_shows_what_every_algorithm_logs(algo):
     out = io.StringIO()
-    (iteration,) = go(small_setup(algo, iterations=1))
+    (iteration,) = train_all(setup_for(algo, iterations=1))
     console = Terminal(file=out, width=80, force_terminal=True)
     with live_view(console) as live:
         RunDisplay(algo, console, live)(progress(64)._replace(iteration=iteration))

@@ -51,7 +51,7 @@ def places(pids):
 @two_cores
 @pytest.mark.parametrize("count", [1, len(CORES)])
 def test_workers_that_take_all_cores_have_one_each(count):
-    setup = setup_for(probes.walk, "ppo", 120, 0, n_envs=count)
+    setup = setup_for("ppo", iterations=2, n_envs=count)
     with closing(open_pool(plan(setup), probes.walk, count, STRICT)) as pool:
         assert places(pool.pids()) == ([CORES] if count == 1 else [[core] for core in CORES])
         assert {os.sched_getscheduler(pid) for pid in pool.pids()} == {os.SCHED_BATCH}
@@ -70,7 +70,7 @@ def test_short_products_stay_on_one_core_while_it_learns(monkeypatch, width, bou
         return learn(self, *arguments)
 
     monkeypatch.setattr(_Loop, "_learn", watched)
-    setup = setup_for(probes.walk, "ppo", 180, 0, n_envs=workers, hidden=(width, width), n_epochs=1)
+    setup = setup_for("ppo", n_envs=workers, hidden=(width, width), n_epochs=1)
     with closing(open_pool(plan(setup), probes.walk, workers, STRICT)) as pool:
         iterations = train(setup, initial_state(setup), pool)
         next(iterations)

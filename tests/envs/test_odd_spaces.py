@@ -9,8 +9,7 @@ from gymnasium import spaces as gs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.learn.test_any_space import TINY, go
-from tests.support.small import small_setup
+from tests.support.training import setup_for, train_all
 from tests.support.worlds import ACTIONS, BOX, Anything
 from toppo.envs.actions import action_to_env
 from toppo.envs.check import examine
@@ -64,7 +63,7 @@ def test_an_odd_space_is_trained_in(name):
         return Anything(observation, action)
 
     examine(source())
-    turns = go(small_setup("ppo", source, iterations=2, **TINY), source)
+    turns = train_all(setup_for("ppo", source, iterations=2), source)
     for leaf in jax.tree.leaves((turns[-1].state.learner, turns[-1].state.memory)):
         assert np.isfinite(leaf).all()
 
@@ -146,5 +145,5 @@ def test_any_space_that_passes_the_look_is_trained_in(observation, action):
         examine(source())
     except ToppoError:
         return
-    turns = go(small_setup("toppo", source, iterations=2, **TINY), source)
+    turns = train_all(setup_for("toppo", source, iterations=2), source)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(turns[-1].state.learner))

@@ -33,7 +33,7 @@ for algo, settings in (
     ("ppo", {"n_steps": 2048, "n_minibatches": 2, "hidden": (64,)}),
     ("ppo", {"n_steps": 64, "hidden": (200, 200)}),
 ):
-    run = record(walk, algo, 2, n_epochs=2, **{"n_minibatches": 4, **settings})
+    run = record(algo, walk, 2, n_epochs=2, **{"n_minibatches": 4, **settings})
     leaves = jax.tree.leaves(run.states[-1].learner)
     print(algo, hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in leaves)).hexdigest()[:8])
 """

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 
 from tests.support import worlds
-from tests.support.small import ALGOS, learned, on_host, shared_programs, small_setup
+from tests.support.training import ALGOS, learned, on_host, setup_for, train_all
 from tests.support.worlds import ACTIONS, OBSERVATIONS, Anything, Combination, Forbidden, Glance, dictionary, masked
 from toppo.algos.contract import Segment
-from toppo.collect.faults import STRICT
 from toppo.collect.pool import open_pool
 from toppo.learn import loop
 from toppo.learn.programs import next_values
-from toppo.learn.setup import acting, initial_state, plan
+from toppo.learn.setup import initial_state, plan
 from toppo.runs.state_io import state_from_arrays, state_to_arrays
 
-TINY = {"n_steps": 32, "n_minibatches": 2, "n_epochs": 2, "warmup_steps": 32}
 # Every algorithm, every action space, every kind of observation, and the pairs that share code of their own.
 CASES = [
     ("toppo", "dict", "multi_discrete"),
@@ -38,25 +36,12 @@ CASES = [
 ]
 
 
-def go(setup, source, state=None):
-    pool = open_pool(plan(setup), source, 0, STRICT, acting(setup))
-    if state is not None:
-        assert pool.restore(state.episodes) == {}
-    original, loop.compile_programs = loop.compile_programs, shared_programs
-    try:
-        turns = loop.train(setup, state or initial_state(setup), pool)
-        return [turn._replace(state=on_host(turn.state)) for turn in turns]
-    finally:
-        loop.compile_programs = original
-        pool.close()
-
-
 def invisible_resume(setup, source):
     """Three iterations; the last one again from the state before it, through the arrays of a checkpoint."""
-    whole = go(setup, source)
+    whole = train_all(setup, source)
     arrays, facts = state_to_arrays(whole[1].state)
     state = state_from_arrays(setup, arrays, json.loads(json.dumps(facts)))
-    assert learned(go(setup, source, state)) == learned(whole[2:])
+    assert learned(train_all(setup, source, state)) == learned(whole[2:])
     for leaf in jax.tree.leaves((whole[-1].state.learner, whole[-1].state.memory)):
         assert np.isfinite(leaf).all()
     return whole
@@ -67,12 +52,12 @@ def test_training_runs_and_resumes_on_every_space(algo, observation, action):
     def source():
         return Anything(OBSERVATIONS[observation], ACTIONS[action])
 
-    invisible_resume(small_setup(algo, source, **TINY), source)
+    invisible_resume(setup_for(algo, source), source)
 
 
 @pytest.mark.parametrize(("algo", "source"), [("toppo", masked), ("geppo", masked), ("ppo", worlds.masked_dials)])
 def test_an_action_that_is_not_allowed_is_never_taken_and_has_no_probability(algo, source):
-    setup = small_setup(algo, source, **TINY)
+    setup = setup_for(algo, source)
     whole = invisible_resume(setup, source)  # the environment refuses an action that its mask forbids
     choices = setup.spaces.choices
     for batch in whole[-1].state.memory:
@@ -85,7 +70,7 @@ def test_an_action_that_is_not_allowed_is_never_taken_and_has_no_probability(alg
 
 @pytest.mark.parametrize("source", [masked, dictionary])
 def test_worker_processes_give_the_same_bytes(source):
-    setup, found = small_setup("ppo", source, n_envs=2, **TINY), []
+    setup, found = setup_for("ppo", source, n_envs=2), []
     for workers in (0, 2):
         pool = open_pool(plan(setup), source, workers)
         assert len(pool.pids()) == workers
@@ -106,12 +91,12 @@ def test_images_are_stored_as_bytes_and_once():
     def source():
         return Anything(OBSERVATIONS["grey"], ACTIONS["discrete"])
 
-    setup = small_setup("toppo", source, alpha=99.0, n_envs=2, **TINY)
-    memory = go(setup, source)[-1].state.memory
+    setup = setup_for("toppo", source, alpha=99.0, n_envs=2)
+    memory = train_all(setup, source)[-1].state.memory
     assert len(memory) == 3
     for batch in memory:
         assert batch.obs.dtype == np.uint8
-        assert batch.obs.shape == (16, 2, 40 * 38)
+        assert batch.obs.shape == (32, 2, 40 * 38)
         truncated = int((batch.ended & ~batch.terminated).sum())
         assert truncated <= len(batch.next_obs) - 2 <= 2 * truncated
 
@@ -121,11 +106,11 @@ def rate(turns):
 
 
 def test_each_dial_of_a_combination_is_learned():
-    assert rate(go(small_setup("toppo", Combination, 40), Combination)) > 0.9
+    assert rate(train_all(setup_for("toppo", Combination, 40), Combination)) > 0.9
 
 
 def test_masks_by_method_are_obeyed_and_the_best_allowed_action_is_learned():
-    assert rate(go(small_setup("toppo", Forbidden, 25), Forbidden)) == pytest.approx(1.0, abs=0.05)
+    assert rate(train_all(setup_for("toppo", Forbidden, 25), Forbidden)) == pytest.approx(1.0, abs=0.05)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -134,7 +119,7 @@ def test_pictures_are_understood(shared):
         return Glance(8)
 
     settings = {"shared_trunk": shared, "normalise_reward": False, "learning_rate": 0.003}
-    assert rate(go(small_setup("toppo", source, 30, **settings), source)) > 0.9
+    assert rate(train_all(setup_for("toppo", source, 30, **settings), source)) > 0.9
 
 
 @pytest.mark.slow
@@ -146,7 +131,7 @@ def test_towers_meet(blind):
         return Glance(8, with_dictionary=True, blind=blind)
 
     settings = {"learning_rate": 0.002, "anneal_lr": True, "normalise_reward": False, "hidden": (32,)}
-    rewards = [t.metrics["rollout/ep_rew_mean"] for t in go(small_setup("ppo", source, 40, **settings), source)]
+    rewards = [t.metrics["rollout/ep_rew_mean"] for t in train_all(setup_for("ppo", source, 40, **settings), source)]
     best = np.convolve(rewards, np.ones(4) / 4, "valid").max()
     assert best < 0.7 if blind else best > 0.9
 

@@ -13,12 +13,12 @@ from toppo.learn.setup import network
 @pytest.fixture(scope="module")
 def toppo_run():
     """Twelve updates, steep enough that the filter has something to do."""
-    return record(probes.walk, "toppo", 12, learning_rate=2e-2, early_stop=False)
+    return record("toppo", probes.walk, 12, learning_rate=2e-2, early_stop=False)
 
 
 @pytest.fixture(scope="module")
 def ppo_run():
-    return record(probes.flip, "ppo", 4)
+    return record("ppo", probes.flip, 4)
 
 
 def returns_to_go(rewards, gamma):
@@ -49,7 +49,7 @@ def ended_episodes(batches, reset_each_batch=False):
 
 def test_statistics_are_frozen_while_a_batch_is_collected_and_move_once_after_it(toppo_run):
     run = toppo_run
-    seen = [b.obs.reshape(-1, 2) for b in run.noop]
+    seen = [b.obs.reshape(-1, 2) for b in run.warmup]
     for k, batch in enumerate(run.batches):
         data = np.concatenate(seen).astype(np.float64)
         np.testing.assert_allclose(batch.shift, data.mean(0), rtol=1e-5)
@@ -73,37 +73,37 @@ def test_a_batch_keeps_the_normaliser_it_was_collected_with(toppo_run):
 
 def test_no_op_batches_are_not_counted_and_thrown_away(toppo_run):
     run = toppo_run
-    assert len(run.noop) == 2
+    assert len(run.warmup) == 2
     assert [s.steps for s in run.states] == [60 * k for k in range(13)]
     assert [s.iteration for s in run.states] == list(range(13))
     assert [s.batches for s in run.states][1:] == [k + 2 for k in range(1, 13)]
-    noop = {b.obs.tobytes() for b in run.noop}
+    noop = {b.obs.tobytes() for b in run.warmup}
     assert all(segment.obs.tobytes() not in noop for state in run.states for segment in state.memory)
-    for batch in [*run.noop, run.batches[0]]:  # all by the initial policy
-        for a, b in zip(batch.weights, run.noop[0].weights, strict=True):
+    for batch in [*run.warmup, run.batches[0]]:  # all by the initial policy
+        for a, b in zip(batch.weights, run.warmup[0].weights, strict=True):
             assert a.tobytes() == b.tobytes()
 
 
 def test_the_first_no_op_batch_is_seen_raw(toppo_run):
-    assert toppo_run.noop[0].shift.tolist() == [0.0, 0.0]
-    assert toppo_run.noop[0].factor.tolist() == [1.0, 1.0]
+    assert toppo_run.warmup[0].shift.tolist() == [0.0, 0.0]
+    assert toppo_run.warmup[0].factor.tolist() == [1.0, 1.0]
 
 
 def test_mean_is_zero_and_deviation_one_during_the_whole_no_op_phase(toppo_run):
-    assert [b.shift.tolist() for b in toppo_run.noop] == [[0.0, 0.0]] * 2
+    assert [b.shift.tolist() for b in toppo_run.warmup] == [[0.0, 0.0]] * 2
 
 
 def test_without_no_op_steps_the_first_batch_is_seen_raw():
-    run = record(probes.walk, "ppo", 2, warmup_steps=0)
-    assert run.noop == []
+    run = record("ppo", probes.walk, 2, warmup_steps=0)
+    assert run.warmup == []
     assert run.batches[0].factor.tolist() == [1.0, 1.0]
     assert run.batches[1].factor.tolist() != [1.0, 1.0]
 
 
 @pytest.mark.parametrize("reset_each_batch", [False, True])
 def test_the_reward_statistic_is_the_naive_one(reset_each_batch):
-    run = record(probes.walk, "ppo", 4, reset_each_batch=reset_each_batch)
-    episodes = ended_episodes(run.noop + run.batches, reset_each_batch)
+    run = record("ppo", probes.walk, 4, reset_each_batch=reset_each_batch)
+    episodes = ended_episodes(run.warmup + run.batches, reset_each_batch)
     for k, state in enumerate(run.states[1:]):
         seen = [g for batch in episodes[: k + 3] for rewards in batch for g in returns_to_go(rewards, 0.9)]
         assert state.return_moments.n == len(seen)
@@ -131,7 +131,7 @@ def test_cut_episodes_serve_once_when_none_has_ended():
 
 
 def test_normalisers_can_be_switched_off():
-    run = record(probes.walk, "toppo", 3, normalise_obs=False, normalise_reward=False, learning_rate=1e-5)
+    run = record("toppo", probes.walk, 3, normalise_obs=False, normalise_reward=False, learning_rate=1e-5)
     assert all(b.shift.tolist() == [0.0, 0.0] and b.factor.tolist() == [1.0, 1.0] for b in run.batches)
     assert [float(s.scale.reward_factor) for s in run.states[-1].memory] == [1.0] * 3
 
@@ -202,7 +202,7 @@ def test_mus_distribution_is_the_policy_that_collected_the_batch(toppo_run):
 
 
 def test_without_selection_the_oldest_is_dropped():
-    run = record(probes.walk, "toppo", 6, select=False, n_policies=3, learning_rate=2e-2)
+    run = record("toppo", probes.walk, 6, select=False, n_policies=3, learning_rate=2e-2)
     ages = [[int(s.iteration) for s in state.memory] for state in run.states]
     assert ages == [[], [0], [0, 1], [1, 2], [2, 3], [3, 4], [4, 5]]
     assert [i.metrics["memory/size"] for i in run.iterations] == [1, 2, 3, 3, 3, 3]
@@ -216,7 +216,7 @@ def test_the_centre_is_exactly_one_on_the_newest_batch_and_pi_k_over_mu_on_an_ol
     run = toppo_run
     state, old = next((s, s.memory[0]) for s in run.states if s.memory and s.memory[0].iteration < s.iteration - 1)
     newest = state.memory[-1]
-    setup = setup_for(probes.walk, "toppo", 600, 0)
+    setup = setup_for("toppo", n_steps=60)
     net = network(setup.common, setup.spaces)
     programs = compile_programs(setup.algorithm, setup.config, setup.common, net)
     learner = jax.tree.map(jnp.asarray, state.learner)
@@ -241,7 +241,7 @@ def test_the_centre_is_exactly_one_on_the_newest_batch_and_pi_k_over_mu_on_an_ol
 
 @pytest.mark.parametrize("algo", ["ppo", "toppo"])
 def test_early_stop_ends_the_epochs_of_policy_and_critic(algo):
-    run = record(probes.walk, algo, 4, learning_rate=5e-2, n_epochs=6, early_stop=True)
+    run = record(algo, probes.walk, 4, learning_rate=5e-2, n_epochs=6, early_stop=True)
     epochs = [i.metrics["train/epochs"] for i in run.iterations]
     assert min(epochs) < 6
     total = 0
@@ -268,7 +268,7 @@ def assert_same_bytes(a, b):
 
 
 def test_the_same_seed_gives_the_same_bytes_with_any_number_of_workers(toppo_run):
-    assert_same_bytes(toppo_run, record(probes.walk, "toppo", 12, workers=2, learning_rate=2e-2, early_stop=False))
+    assert_same_bytes(toppo_run, record("toppo", probes.walk, 12, workers=2, learning_rate=2e-2, early_stop=False))
 
 
 @pytest.mark.parametrize("algo", ["ppo", "toppo"])
@@ -277,13 +277,13 @@ def test_a_critic_that_learns_beside_the_policy_is_the_one_that_learns_after_it(
     runs = []
     for cores in ({0}, {0, 1}):
         monkeypatch.setattr("os.sched_getaffinity", lambda pid, cores=cores: cores)
-        runs.append(record(probes.walk, algo, 8, workers=2, learning_rate=1e-2, n_epochs=9, early_stop=True))
+        runs.append(record(algo, probes.walk, 8, workers=2, learning_rate=1e-2, n_epochs=9, early_stop=True))
     assert len({i.metrics["train/epochs"] for i in runs[0].iterations}) > 1
     assert_same_bytes(*runs)
 
 
 def test_another_seed_gives_another_run(ppo_run):
-    other = record(probes.flip, "ppo", 4, seed=1)
+    other = record("ppo", probes.flip, 4, seed=1)
     assert other.batches[0].obs.tobytes() != ppo_run.batches[0].obs.tobytes()
     weights = [r.states[0].learner.params.policy[0].w for r in (ppo_run, other)]
     assert weights[0].tobytes() != weights[1].tobytes()
@@ -292,7 +292,7 @@ def test_another_seed_gives_another_run(ppo_run):
 
 def test_episodes_are_logged_with_the_step_at_which_they_ended(toppo_run):
     run = toppo_run
-    episodes = ended_episodes(run.noop + run.batches)[2:]
+    episodes = ended_episodes(run.warmup + run.batches)[2:]
     for k, (iteration, batch) in enumerate(zip(run.iterations, run.batches, strict=True)):
         ends = [(t, e) for t in range(30) for e in range(2) if batch.ended[t, e]]
         assert [(x.step, x.env) for x in iteration.episodes] == [(60 * k + 2 * t + e + 1, e) for t, e in ends]
@@ -305,7 +305,7 @@ def test_episodes_are_logged_with_the_step_at_which_they_ended(toppo_run):
 
 
 def test_the_learning_rate_falls_to_zero_when_asked():
-    run = record(probes.walk, "ppo", 4, anneal_lr=True, learning_rate=1e-3)
+    run = record("ppo", probes.walk, 4, anneal_lr=True, learning_rate=1e-3)
     rates = [i.metrics["train/learning_rate_value"] for i in run.iterations]
     assert rates == pytest.approx([1e-3, 7.5e-4, 5e-4, 2.5e-4])
 
@@ -331,5 +331,5 @@ def test_a_time_limit_is_bootstrapped(algo):
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_numbers_that_explode_stop_the_run_with_a_sentence():
     with pytest.raises(LearnerFault, match=r"iteration \d+: .* lower --learning-rate or look at the rewards") as fault:
-        record(probes.walk, "ppo", 6, learning_rate=1e30, max_grad_norm=0.0)
+        record("ppo", probes.walk, 6, learning_rate=1e30, max_grad_norm=0.0)
     assert "\n" not in str(fault.value)

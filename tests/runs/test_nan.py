@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.support.collecting import PATIENT, collect_faulty
-from tests.support.small import go, small_setup
+from tests.support.training import setup_for, train_all
 from toppo.collect.faults import FaultPolicy
 from toppo.errors import LearnerFault, NotFinite
 from toppo.learn.setup import initial_state
@@ -62,7 +62,7 @@ def spoiled(state, number):
 @pytest.mark.parametrize("algo", ["ppo", "toppo", "trpo"])
 def test_nan_in_any_part_of_the_learner_ends_the_run_in_that_iteration(algo):
     """Weights give NaN actions and log-probabilities, the critic NaN losses, the optimiser's moments NaN steps."""
-    setup = small_setup(algo, iterations=1)  # the last iteration, which no later one would find out
+    setup = setup_for(algo, iterations=1)  # the last iteration, which no later one would find out
     state = initial_state(setup)
     floats = [i for i, x in enumerate(jax.tree.leaves(state.learner)) if np.asarray(x).dtype.kind == "f"]
     assert len(floats) > 10
@@ -70,5 +70,5 @@ def test_nan_in_any_part_of_the_learner_ends_the_run_in_that_iteration(algo):
         with pytest.raises(
             LearnerFault, match=r"iteration 0: .* lower --learning-rate or look at the rewards"
         ) as fault:
-            go(setup, state=spoiled(state, number))
+            train_all(setup, state=spoiled(state, number))
         assert "\n" not in str(fault.value)
