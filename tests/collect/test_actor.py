@@ -2,8 +2,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.support.nets import categorical_net, gaussian_net
 from toppo.collect.actor import mlp_actor, noise_for
-from toppo.learn.nets import acting_weights, categorical_net, gaussian_net
+from toppo.learn.nets import acting_weights
 from toppo.maths.moments import normalise
 
 SIZES = [(64, 64), (16,), ()]

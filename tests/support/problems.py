@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tests.support.nets import gaussian_net
 from tests.support.training import on_host
 from toppo.algos.contract import PolicyProblem, Sample
 from toppo.algos.settings import Common
-from toppo.learn.nets import gaussian_net
 from toppo.maths.distributions import Gaussian
 
 
@@ -31,8 +31,30 @@ def random_problem(
     logp, logp_k = (np.asarray(net.family.log_prob(d, action)) for d in (dist_mu, dist_k))
     centre = np.where(newest == 1, dtype(1), np.exp(logp_k - logp))
     adv, ret = (rng.normal(size=size + old).astype(dtype) for _ in range(2))
-    sample = Sample(obs, action, logp, centre, np.ones_like(adv), adv, ret, newest, dist_k, dist_mu)
-    order = np.stack([rng.permutation(size + old) for _ in range(common.n_epochs)]).astype(np.int32)
-    order = order.reshape(common.n_epochs, common.n_minibatches, -1)
-    numbers = (dtype(3e-4), dtype(1), dtype(0.2))
-    return PolicyProblem(common, net, *jax.tree.map(jnp.asarray, (policy, (), sample, order, *numbers)))
+    sample = Sample(
+        obs=obs,
+        action=action,
+        logp=logp,
+        centre=centre,
+        weight=np.ones_like(adv),
+        adv=adv,
+        ret=ret,
+        newest=newest,
+        dist_k=dist_k,
+        dist_mu=dist_mu,
+    )
+    minibatches = np.stack([rng.permutation(size + old) for _ in range(common.n_epochs)]).astype(np.int32)
+    problem = PolicyProblem(
+        common=common,
+        net=net,
+        policy=policy,
+        opt=(),
+        sample=sample,
+        minibatches=minibatches.reshape(common.n_epochs, common.n_minibatches, -1),
+        lr=dtype(3e-4),
+        lr_scale=dtype(1),
+        clip_eps=dtype(0.2),
+    )
+    arrays = problem._asdict()
+    static = {name: arrays.pop(name) for name in ("common", "net")}
+    return PolicyProblem(**static, **jax.tree.map(jnp.asarray, arrays))
