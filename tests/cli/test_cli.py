@@ -143,8 +143,8 @@ def test_settings_of_another_algorithm_are_not_offered(capsys):
         ),
         (
             ["Pendulum-v1", "--reset-each-batch", "--n-steps", 128],
-            "reset_each_batch needs whole episodes in a batch, but n_steps / n_envs is 128 and an episode of Pendulum-v1 "
-            "may last 200: use --no-reset-each-batch, fewer --n-envs or more --n-steps",
+            "reset_each_batch needs whole episodes in a batch, but n_steps / n_envs is 128 and an episode of "
+            "Pendulum-v1 may last 200: use --no-reset-each-batch, fewer --n-envs or more --n-steps",
         ),
         (["ProbeWalk-v0", "--reset-each-batch"], "may last for ever"),
     ],
