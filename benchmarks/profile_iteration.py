@@ -22,6 +22,7 @@ from benchmarks.page import write_page
 from toppo.collect.actor import mlp_actor_factory
 from toppo.collect.plan import buffers_in, buffers_size
 from toppo.collect.worker import Worker
+from toppo.envs import resolve
 from toppo.learn.nets import acting_weights
 from toppo.learn.setup import Setup, plan
 from toppo.learn.state import State
@@ -47,7 +48,7 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
     buffers.mean[:], buffers.inv_std[:] = mean_and_inv_std(state.obs_moments)
     for target, weight in zip(buffers.weights, acting_weights(state.learner.params.policy), strict=True):
         target[:] = weight
-    worker = Worker(p, [0], env_id, buffers)
+    worker = Worker(p, [0], resolve(env_id), buffers)
     env = worker.envs[0]
     model, data, frames = env.env.model, env.env.data, env.env.frame_skip
     actor = mlp_actor_factory(p.spaces)(buffers.mean, buffers.inv_std, buffers.weights, 1)

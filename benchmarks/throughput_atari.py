@@ -35,10 +35,11 @@ def emulator(env_id: str, steps: int = 500) -> float:
     """Games stepped with random actions and reset where they are over."""
     import numpy as np
 
-    from toppo.envs.atari import AtariGames, is_atari
+    from toppo.envs import resolve
+    from toppo.envs.atari import AtariGames
     from toppo.envs.vector import ResetSpec
 
-    assert is_atari(env_id)
+    assert resolve(env_id).kind == "atari"
     games, rng = AtariGames(env_id, GAMES), np.random.default_rng(0)
     playing = {i: ResetSpec(i) for i in range(GAMES)}
     games.reset(playing)

@@ -88,7 +88,7 @@ def test_predict_takes_one_observation_or_a_batch(trained):
     for row, action in zip(rows, batch, strict=True):
         single, _ = trained.predict(row, deterministic=True)
         assert np.array_equal(single, action)
-    env = trained.source()
+    env = trained.source.given()
     assert all(env.action_space.contains(a if a.shape else int(a)) for a in batch)
     again, _ = trained.predict(rows, deterministic=True)
     assert np.array_equal(batch, again)
@@ -109,7 +109,7 @@ def test_the_most_likely_action_is_the_network_on_normalised_observations():
 def test_actions_stay_inside_the_environments_bounds():
     agent = small(probes.walk, log_std_init=3.0)
     actions, _ = agent.predict(np.zeros((200, 2)))
-    low, high = agent.source().action_space.low, agent.source().action_space.high
+    low, high = agent.source.given().action_space.low, agent.source.given().action_space.high
     assert np.all(actions >= low)
     assert np.all(actions <= high)
     assert np.any(actions == low)
@@ -184,7 +184,7 @@ def evaluate_policy(model, env, n_eval_episodes):
 
 
 def test_stable_baselines_evaluate_policy_accepts_the_agent(trained):
-    returns = evaluate_policy(trained, VectorOfOne(trained.source()), 3)
+    returns = evaluate_policy(trained, VectorOfOne(trained.source.given()), 3)
     assert len(returns) == 3
     names = list(inspect.signature(trained.predict).parameters)
     assert names[:4] == ["observation", "state", "episode_start", "deterministic"]
@@ -217,7 +217,7 @@ def test_an_agent_of_a_registered_environment_finds_it_again(tmp_path):
     agent = toppo.PPO("CartPole-v1", seed=1, **SMALL)
     agent.save(tmp_path / "agent")
     loaded = toppo.load(tmp_path / "agent")
-    assert loaded.source == "CartPole-v1"
+    assert loaded.source.given == "CartPole-v1"
     assert loaded.evaluate(2) == agent.evaluate(2)
 
 

@@ -2,22 +2,20 @@
 
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from os import cpu_count
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from gymnasium import Env
-from gymnasium.vector import VectorEnv
 
 from toppo.collect.actor import Actor, noise_for
 from toppo.collect.episodes import after_replay, say_lost
 from toppo.collect.faults import OnNan, tolerance
 from toppo.collect.pool import open_pool
-from toppo.envs import EnvSource, Spaces, open_player
+from toppo.envs import EnvSource, Source, Spaces, open_player, resolve
 from toppo.envs.actions import action_to_env
 from toppo.envs.observations import rows_of
-from toppo.envs.source import name_of
 from toppo.envs.spaces import refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import ToppoError
@@ -40,11 +38,11 @@ Callback = Callable[[Iteration], bool | None]
 class Agent:
     """A policy, its critic, its normaliser and its memory, with the environment it learns in."""
 
-    def __init__(self, spec: Spec, source: EnvSource | None, setup: Setup, state: State) -> None:
+    def __init__(self, spec: Spec, source: Source | None, setup: Setup, state: State) -> None:
         """Use the class methods, or one of the named algorithms such as ``toppo.ToPPO``."""
         self.spec, self.source, self.setup, self.state = spec, source, setup, state
         self._learning = False
-        self._looked_at: EnvSource | None = None
+        self._looked_at: Source | None = None
         self._rng = rng_for(spec.seed, Stream.EVALUATION, 0, 2)
         self._actors: tuple[State, dict[int, Actor]] = (state, {})
 
@@ -101,7 +99,7 @@ class Agent:
         """Refuse an environment that does not keep its word, or is another one than the agent knows; once."""
         if self._looked_at is not self.source and self.source is not None:
             spaces = runs.setup_for(self.spec, self.source).spaces
-            refuse_other_spaces(name_of(self.source), spaces, self.spaces)
+            refuse_other_spaces(self.source.name, spaces, self.spaces)
             self._looked_at = self.source
 
     def predict(
@@ -133,13 +131,13 @@ class Agent:
 
     def evaluate(self, episodes: int = 10, deterministic: bool = True, env: EnvSource | None = None) -> list[float]:
         """Undiscounted returns of whole episodes with the frozen normaliser."""
-        source = env if env is not None else self.source
+        source = self.source if env is None else resolve(env)
         if source is None:
             raise ToppoError("this agent has no environment to play in: give env=...")
-        if self._learning and source is self.source and isinstance(source, Env | VectorEnv):
+        if self._learning and source.is_object and self.source is not None and source.given is self.source.given:
             raise ToppoError(
-                f"the agent is learning in this {type(source).__name__}, whose episode would be played out under it: "
-                "give env=... to evaluate while learning"
+                f"the agent is learning in this {type(source.given).__name__}, whose episode would be played out under "
+                "it: give env=... to evaluate while learning"
             )
         world = open_player(source)
         try:
@@ -161,12 +159,13 @@ class Agent:
 
 def create(algo: str, env: EnvSource, seed: int = 0, **settings: Any) -> Agent:
     """A new agent of an algorithm, with any of its settings by name."""
-    if isinstance(env, VectorEnv):
-        settings = {"envs": env.num_envs, **settings}
-    spec = spec_for(name_of(env), algo, 1, seed, **settings)
-    setup = runs.setup_for(spec, env)
-    agent = Agent(spec, env, setup, initial_state(setup))
-    agent._looked_at = env
+    source = resolve(env)
+    if source.num_envs is not None:
+        settings = {"n_envs": source.num_envs, **settings}
+    spec = spec_for(source, algo, 1, seed, **settings)
+    setup = runs.setup_for(spec, source)
+    agent = Agent(spec, source, setup, initial_state(setup))
+    agent._looked_at = source
     return agent
 
 
@@ -184,12 +183,11 @@ def load(path: str | Path, env: EnvSource | None = None) -> Agent:
     checkpoint = newest_checkpoint(layout.checkpoints, fits)[0] if is_run else read_checkpoint(layout.root, fits)
     spec, setup = _setup_from(checkpoint.facts)
     state = state_from_arrays(setup, checkpoint.arrays, checkpoint.facts.get("state", {}))
-    if env is None:
-        try:
-            env = runs.registered_env_id(spec)
-        except ToppoError:
-            env = None
-    return Agent(spec, env, setup, state)
+    source = None if env is None else resolve(env)
+    if source is None:
+        with suppress(ToppoError):
+            source = runs.registered_source(spec)
+    return Agent(spec, source, setup, state)
 
 
 def _setup_from(facts: Facts) -> tuple[Spec, Setup]:

@@ -15,7 +15,7 @@ from toppo.collect.episodes import advance, no_episode
 from toppo.collect.plan import batch_noise, buffers_in, buffers_size
 from toppo.collect.pool import open_pool
 from toppo.collect.worker import Worker
-from toppo.envs import make
+from toppo.envs import make, resolve
 from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
 from toppo.rng import Stream, rng_for, seed_for
 
@@ -39,7 +39,7 @@ def test_the_number_of_workers_changes_no_byte(source, reset_each_batch):
 def test_any_split_of_the_environments_gives_the_same_bytes(split):
     plan = plan_for(probes.walk)
     buffers = fill_weights(buffers_in(plan, bytearray(buffers_size(plan))))
-    workers = [Worker(plan, part, probes.walk, buffers) for part in split]
+    workers = [Worker(plan, part, resolve(probes.walk), buffers) for part in split]
     for batch in range(2):
         buffers.noise[:] = batch_noise(plan, batch)
         for worker in workers:
@@ -54,7 +54,7 @@ def test_an_episode_that_must_be_ended_is_ended_in_environments_that_step_togeth
         buffers = buffers_in(plan, bytearray(buffers_size(plan)))
         fill_weights(buffers)
         for stretch in stretches:
-            Worker(plan, stretch, "Hopper-v5", buffers).collect(0, {(1, 1): 7} if 1 in stretch else {})
+            Worker(plan, stretch, resolve("Hopper-v5"), buffers).collect(0, {(1, 1): 7} if 1 in stretch else {})
         assert np.argwhere(buffers.ended).tolist() == [[6, 1]]
         found.append(batch_bytes(buffers))
     assert found[0] == found[1]
@@ -69,7 +69,7 @@ def test_a_batch_has_the_rewards_that_gymnasium_gives(envs):
     pool.start(0, ())
     pool.finish()
     for i in range(envs):
-        env = make("HalfCheetah-v5").unwrapped
+        env = make(resolve("HalfCheetah-v5")).unwrapped
         env.reset(seed=seed_for(plan.seed, Stream.ENV_RESET, i, 0))
         expected = [env.step(np.clip(action, -1, 1))[1] for action in b.action[:, i]]
         assert b.reward[:, i].tobytes() == np.array(expected, float).tobytes()
@@ -255,9 +255,9 @@ def test_a_worker_process_imports_from_where_this_one_does(tmp_path, monkeypatch
     (tmp_path / "workers_room.py").write_text(ROOM)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ToppoError, match="needs the module 'workers_room', which is not found"):
-        check_env_in_subprocess("workers_room:WorkersRoom-v0", 60)
+        check_env_in_subprocess(resolve("workers_room:WorkersRoom-v0"), 60)
     monkeypatch.setattr("sys.path", ["", *sys.path])
-    assert check_env_in_subprocess("workers_room:WorkersRoom-v0", 60)[1] == []
+    assert check_env_in_subprocess(resolve("workers_room:WorkersRoom-v0"), 60)[1] == []
 
 
 def test_one_object_cannot_be_several_environments():

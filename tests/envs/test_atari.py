@@ -6,9 +6,10 @@ from tests.support.collecting import batch_bytes, plan_of
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.faults import STRICT, FaultPolicy
 from toppo.collect.pool import open_pool
-from toppo.envs.source import is_registered, kind_of, make
+from toppo.envs.check import check_env
+from toppo.envs.single import open_player
+from toppo.envs.source import make, resolve
 from toppo.envs.vector import ResetSpec
-from toppo.envs.world import look, open_player
 from toppo.errors import EnvironmentFault, ToppoError
 from toppo.report.scores import human_normalised
 from toppo.runs.presets import PAPER_GAMES, defaults
@@ -16,7 +17,7 @@ from toppo.runs.presets import PAPER_GAMES, defaults
 pytest.importorskip("ale_py", reason="no ale-py")
 from ale_py.vector_env import AtariVectorEnv
 
-from toppo.envs.atari import AtariGames, _fire_of, is_atari
+from toppo.envs.atari import AtariGames, _fire_of
 
 BREAKOUT = "BreakoutNoFrameskip-v4"
 
@@ -33,29 +34,28 @@ def test_every_game_of_the_paper_starts(env_id):
 
 
 def test_the_ids_of_atari_are_known_without_an_import_by_hand():
-    assert kind_of(BREAKOUT) == kind_of("ALE/Pong-v5") == "atari"
-    assert is_registered(BREAKOUT)
-    assert [is_atari(x) for x in ("ALE/Nothing-v5", "NothingNoFrameskip-v4", "Pendulum-v1", lambda: None)] == [
-        False
-    ] * 4
-    assert kind_of("Pendulum-v1") == "other"
+    for env_id in (BREAKOUT, "ALE/Pong-v5"):
+        source = resolve(env_id)
+        assert (source.kind, source.is_registered, source.is_vector, source.address) == ("atari", True, True, None)
+        assert not source.is_object
+    for env in ("ALE/Nothing-v5", "NothingNoFrameskip-v4", "Pendulum-v1", lambda: None):
+        assert resolve(env).kind == "other"
 
 
 @pytest.mark.parametrize(
     "env_id", [f"ale_py:{BREAKOUT}", "ale_py:ALE/Breakout-v5", "ale_py:Breakout-v4", "Breakout-v4"]
 )
 def test_a_game_has_two_names(env_id):
-    for name_it in (kind_of, look, open_player):  # and never are its raw frames trained on
-        with pytest.raises(ToppoError, match=f"'{env_id}' is an Atari game .*'{BREAKOUT}', or 'ALE/Breakout-v5'"):
-            name_it(env_id)
+    with pytest.raises(ToppoError, match=f"'{env_id}' is an Atari game .*'{BREAKOUT}', or 'ALE/Breakout-v5'"):
+        resolve(env_id)  # so that nobody trains on its raw frames
 
 
 def test_a_game_by_a_name_that_gymnasium_does_not_know_is_told_its_names(monkeypatch):
     monkeypatch.delitem(gym.registry, "Breakout-v4")
     with pytest.raises(ToppoError, match=f"'Breakout-v4' is not an environment .*; write '{BREAKOUT}', or"):
-        make("Breakout-v4")
+        make(resolve("Breakout-v4"))
     with pytest.raises(ToppoError, match=r"Environment `Brekout` doesn't exist[^;]*$"):
-        make("Brekout-v4")
+        make(resolve("Brekout-v4"))
 
 
 def test_sticky_actions_are_those_of_the_id_and_no_frame_is_skipped_twice():
@@ -119,7 +119,7 @@ def by_noise(mean, inv_std, weights, rows):
 
 
 def plan(n_envs=3, steps=120):
-    spaces, _ = look(BREAKOUT)
+    spaces, _ = check_env(resolve(BREAKOUT))
     return plan_of(spaces, n_envs, steps, seed=1, weight_shapes=())
 
 
@@ -190,7 +190,7 @@ def test_an_emulator_that_fails_for_a_moment_leaves_no_trace(monkeypatch):
 
 
 def test_a_game_is_played_to_its_end():
-    player, lives = open_player(BREAKOUT), 0
+    player, lives = open_player(resolve(BREAKOUT)), 0
     player.reset(0)
     rng = np.random.default_rng(0)
     for _ in range(2000):

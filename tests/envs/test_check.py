@@ -7,8 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from toppo.envs.check import examine
-from toppo.envs.world import CallReporter
+from toppo.envs.check import CallReporter, check_single
 from toppo.errors import BAD_DATA, EnvironmentFault
 
 BOX = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -101,7 +100,10 @@ WRONG = [
     (NoActions, "action_space is None, but must be a space: define self.action_space = gymnasium.spaces..."),
     (NoObservations, "observation_space is None, but must be a space: define self.observation_space = "),
     (differing(action_space=4), "action_space is int 4, but must be a space"),
-    (differing(first=[[1.0], [1.0, 2.0]]), "the observation that reset() gave is no array (setting an array element"),
+    (
+        differing(first=[[1.0], [1.0, 2.0]]),
+        "the observation that reset() gave is not an array (setting an array element",
+    ),
     (OldReset, "define reset(self, *, seed=None, options=None)"),
     (BareReset, "reset() returned ndarray array([0., 0.], dtype=float32), but must return (observation, info)"),
     (differing(info=[]), "reset() returned list [] as info, but info must be a dictionary"),
@@ -127,14 +129,17 @@ WRONG = [
     (differing(observation_space=DICT, first={"a": FINE, "b": 2}), "entry 'b' that reset() gave is 2, which is not in"),
     (differing(observation_space=DICT, first={"a": FINE, "b": 0.5}), "is of type float64, but its space has int64"),
     (differing(observation_space=IMAGE, first=np.zeros((8, 8, 3))), "is of type float64, but its space has uint8"),
-    (differing(observation_space=IMAGE, first=np.full((8, 8, 3), 256)), "has values outside of its space"),
+    (
+        differing(observation_space=IMAGE, first=np.full((8, 8, 3), 256)),
+        "has values outside of its space",
+    ),
     (differing(info={"action_mask": np.ones(3)}), "it has 3 entries, but the actions have 2 choices"),
     (differing(info={"action_mask": np.zeros(2)}), "it allows no action at all ([0 0])"),
     (differing(info={"action_mask": []}), "it has 0 entries, but the actions have 2 choices"),
     (differing(info={"action_mask": [0.0, -np.inf]}), "it is [0.0, -inf], but must hold 0 and 1 alone"),
     (differing(info={"action_mask": [np.nan, 1]}), "it is [nan, 1], but must hold 0 and 1 alone"),
     (differing(info={"action_mask": ["a", "b"]}), "it is ['a', 'b'], but must hold 0 and 1 alone"),
-    (differing(action_masks=np.ones(2)), "action_masks is no method, but must be one that returns the mask"),
+    (differing(action_masks=np.ones(2)), "action_masks is not a method, but must be one that returns the mask"),
     (LateMask, "step() gave an action_mask, but reset() gave none"),
     (BrokenReset, "reset(seed=0) raised TypeError: unsupported operand"),
     (Mumbling, "raised Mumble: what it says cannot be read"),
@@ -145,14 +150,14 @@ WRONG = [
 @pytest.mark.parametrize(("kind", "sentence"), WRONG, ids=[sentence[:60] for _, sentence in WRONG])
 def test_what_is_wrong_is_said_in_one_sentence(kind, sentence):
     with pytest.raises(EnvironmentFault) as refusal:
-        examine(CallReporter(kind(), lambda call: None))  # as in the look
+        check_single(CallReporter(kind(), lambda call: None))  # as in the look
     assert sentence in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert refusal.value.code == BAD_DATA
 
 
 def test_an_honest_environment_has_no_notes():
-    assert examine(Honest())[1] == []
+    assert check_single(Honest())[1] == []
 
 
 class Edgy(Honest):
@@ -165,7 +170,7 @@ class Edgy(Honest):
 
 def test_the_bounds_of_an_action_are_tried():
     with pytest.raises(EnvironmentFault, match="raised AssertionError: too far"):
-        examine(Edgy())
+        check_single(Edgy())
 
 
 class Forgetful(Honest):
@@ -192,5 +197,5 @@ class Forgetful(Honest):
     ],
 )
 def test_what_can_be_lived_with_is_noted_once(kind, note):
-    notes = examine(kind())[1]
+    notes = check_single(kind())[1]
     assert [note in n for n in notes] == [True]

@@ -1,12 +1,12 @@
-"""The thin steps of MuJoCo's tasks against Gymnasium's own, byte for byte."""
+"""The fast steps of MuJoCo's tasks against Gymnasium's own, byte for byte."""
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from toppo.envs.mujoco import TASKS, costs, thin_step
+from toppo.envs.mujoco import TASKS, control_costs, fast_step
 from toppo.envs.mujoco_batch import RUNNERS
-from toppo.envs.single import Environment, step_together
+from toppo.envs.single import Environment, batch_step
 from toppo.envs.source import quiet_mujoco
 from toppo.errors import EnvironmentFault, NotFinite
 from toppo.runs.presets import PAPER_TASKS
@@ -25,12 +25,12 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=lambda x: x if isinstance(x, str) else ",".join(x))
-def test_the_thin_step_gives_gymnasiums_bytes(name, settings):
+def test_the_fast_step_gives_gymnasiums_bytes(name, settings):
     quiet_mujoco()
     theirs, ours = (gym.make(name, **settings).unwrapped for _ in range(2))
     row = np.zeros(ours.observation_space.shape)
-    thin, rng = thin_step(ours, row), np.random.default_rng(0)
-    assert thin is not None
+    fast, rng = fast_step(ours, row), np.random.default_rng(0)
+    assert fast is not None
     low, high = theirs.action_space.low, theirs.action_space.high
     ends = 0
     for episode in range(4):
@@ -39,12 +39,12 @@ def test_the_thin_step_gives_gymnasiums_bytes(name, settings):
         for _ in range(60):
             action = rng.uniform(low, high).astype(np.float32)
             obs, reward, terminated, truncated, _ = theirs.step(action)
-            reward_before, thin_terminated = thin.step(action)
-            thin_reward = reward_before - float(costs(action, thin.price))
+            reward_before, fast_terminated = fast.step(action)
+            fast_reward = reward_before - float(control_costs(action, fast.control_cost_weight))
             assert row.dtype == obs.dtype
             assert row.tobytes() == obs.tobytes()
-            assert float(thin_reward).hex() == float(reward).hex()
-            assert (bool(thin_terminated), False) == (bool(terminated), truncated)
+            assert float(fast_reward).hex() == float(reward).hex()
+            assert (bool(fast_terminated), False) == (bool(terminated), truncated)
             ends += bool(terminated)
             if terminated:
                 break
@@ -63,7 +63,7 @@ def herd(name, count, **settings):
 @pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=lambda x: x if isinstance(x, str) else ",".join(x))
 def test_together_gives_the_bytes_of_one_by_one(name, settings):
     (ours, rows), (single, lone_rows) = (herd(name, 3, max_episode_steps=25, **settings) for _ in range(2))
-    together, rng = step_together(ours, rows), np.random.default_rng(1)
+    together, rng = batch_step(ours, rows), np.random.default_rng(1)
     assert together is not None
     over, ends = [True] * 3, 0
     for t in range(60):
@@ -72,7 +72,7 @@ def test_together_gives_the_bytes_of_one_by_one(name, settings):
                 env.reset(100 * t + int(i))
         actions = rng.normal(size=(3, *ours[0].env.action_space.shape)).astype(np.float32)
         rewards, ended = together(actions)
-        rewards = [r - float(env.costs(a)) for r, env, a in zip(rewards, ours, actions, strict=True)]
+        rewards = [r - float(env.control_costs(a)) for r, env, a in zip(rewards, ours, actions, strict=True)]
         expected = [env.step(action) for env, action in zip(single, actions, strict=True)]
         assert [reward.hex() for reward in rewards] == [reward.hex() for reward, _, _ in expected]
         over = [terminated or truncated for _, terminated, truncated in expected]
@@ -98,7 +98,7 @@ def test_a_fault_in_one_of_them_is_named(monkeypatch):
 
     happens = divide
     monkeypatch.setattr("mujoco.mj_step", fails_in_the_second)
-    together = step_together(ours, rows)
+    together = batch_step(ours, rows)
     with pytest.raises(EnvironmentFault, match=r"HalfCheetah-v5 1: step 1 .* raised ZeroDivisionError"):
         together(still)
     happens = spoil
@@ -108,9 +108,9 @@ def test_a_fault_in_one_of_them_is_named(monkeypatch):
 
 def test_a_fault_is_named_where_they_step_one_after_the_other():
     ours, rows = herd("Reacher-v5", 2)
-    ours[1]._thin = ours[1]._thin._replace(step=lambda action: 1 / 0)
+    ours[1].fast = ours[1].fast._replace(step=lambda action: 1 / 0)
     with pytest.raises(EnvironmentFault, match=r"Reacher-v5 1: step 1 .* raised ZeroDivisionError"):
-        step_together(ours, rows)(np.zeros((2, 2), np.float32))
+        batch_step(ours, rows)(np.zeros((2, 2), np.float32))
 
 
 def test_environments_that_differ_keep_what_is_their_own():
@@ -119,7 +119,7 @@ def test_environments_that_differ_keep_what_is_their_own():
     made = [gym.make("Hopper-v5", healthy_reward=r, healthy_z_range=(z, np.inf)) for r, z in ((1, 0.7), (3, 1.24))]
     rows, lone_rows = np.zeros((2, 2, 11))
     ours = [Environment(env, "ours", row=row) for env, row in zip(made, rows, strict=True)]
-    together, rng = step_together(ours, rows), np.random.default_rng(0)
+    together, rng = batch_step(ours, rows), np.random.default_rng(0)
     for env in ours:
         env.reset(3)
     actions = rng.normal(size=(9, 2, 3)).astype(np.float32)
@@ -128,26 +128,26 @@ def test_environments_that_differ_keep_what_is_their_own():
     for i, env in enumerate(single):
         env.reset(3)
         for (rewards, ends), a in zip(found, actions, strict=True):
-            reward, terminated, _ = env.take(a[i])
+            reward, terminated, _ = env.step_before_cost(a[i])
             assert (float(rewards[i]).hex(), (i, True) in ends) == (float(reward).hex(), terminated)
     costly = gym.make("Hopper-v5", ctrl_cost_weight=1.0)
-    assert step_together([ours[0], Environment(costly, "costly", row=rows[1])], rows) is None
+    assert batch_step([ours[0], Environment(costly, "costly", row=rows[1])], rows) is None
 
 
 def test_one_alone_and_what_is_not_mujocos_step_one_by_one():
-    assert step_together(*herd("HalfCheetah-v5", 1)) is None
+    assert batch_step(*herd("HalfCheetah-v5", 1)) is None
     carts = [Environment(gym.make("CartPole-v1"), "cart") for _ in range(2)]
-    assert step_together(carts, np.zeros((2, 4))) is None
+    assert batch_step(carts, np.zeros((2, 4))) is None
 
 
-def test_every_task_of_the_paper_has_a_thin_step_and_nothing_else_does():
+def test_every_task_of_the_paper_has_a_fast_step_and_nofastg_else_does():
     assert len(TASKS) == len(PAPER_TASKS)
     assert RUNNERS.keys() <= TASKS.keys()
-    assert thin_step(gym.make("CartPole-v1").unwrapped, np.zeros(4)) is None
+    assert fast_step(gym.make("CartPole-v1").unwrapped, np.zeros(4)) is None
 
     from gymnasium.envs.mujoco.hopper_v5 import HopperEnv
 
     class Custom(HopperEnv):
-        """A subclass may mean something else by a step."""
+        """A subclass may mean somefastg else by a step."""
 
-    assert thin_step(Custom(), np.zeros(11)) is None
+    assert fast_step(Custom(), np.zeros(11)) is None

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.support.training import setup_for, train_all
 from tests.support.worlds import ACTIONS, BOX, Anything
 from toppo.envs.actions import action_to_env
-from toppo.envs.check import examine
-from toppo.envs.observations import observer, rows_of
+from toppo.envs.check import check_single
+from toppo.envs.observations import row_encoder, rows_of
 from toppo.envs.spaces import describe_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import ToppoError
@@ -62,7 +62,7 @@ def test_an_odd_space_is_trained_in(name):
     def source():
         return Anything(observation, action)
 
-    examine(source())
+    check_single(source())
     turns = train_all(setup_for("ppo", source, iterations=2), source)
     for leaf in jax.tree.leaves((turns[-1].state.learner, turns[-1].state.memory)):
         assert np.isfinite(leaf).all()
@@ -72,7 +72,7 @@ def test_an_odd_space_is_trained_in(name):
 def test_or_refused_before_the_first_step(name):
     observation, action, sentence = REFUSED[name]
     with pytest.raises(ToppoError) as refusal:
-        examine(Anything(observation, action))
+        check_single(Anything(observation, action))
     assert sentence in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
@@ -119,7 +119,7 @@ def test_any_space_is_described_stored_and_acted_in_or_refused(observation, acti
     assert spaces_from_json(json.loads(json.dumps(spaces_to_json(spaces), allow_nan=False))) == spaces
     observation.seed(seed)
     samples = [observation.sample() for _ in range(2)]
-    rows = [observer(spaces)(sample, None) for sample in samples]
+    rows = [row_encoder(spaces)(sample, None) for sample in samples]
     for row, sample in zip(rows, samples, strict=True):
         assert row.shape == (spaces.row_size,)
         again, single = rows_of(spaces, sample)
@@ -142,7 +142,7 @@ def test_any_space_that_passes_the_look_is_trained_in(observation, action):
         return Anything(observation, action)
 
     try:
-        examine(source())
+        check_single(source())
     except ToppoError:
         return
     turns = train_all(setup_for("toppo", source, iterations=2), source)

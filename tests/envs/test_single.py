@@ -5,6 +5,7 @@ import pytest
 from tests.support import probes
 from toppo.envs.actions import action_to_env
 from toppo.envs.single import Environment, open_environment
+from toppo.envs.source import resolve
 from toppo.envs.spaces import describe
 from toppo.errors import BAD_DATA, EnvironmentFault
 
@@ -13,7 +14,7 @@ from toppo.errors import BAD_DATA, EnvironmentFault
 def test_the_stripped_environment_gives_the_same_bytes_as_gymnasiums_stack(env_id):
     if env_id.endswith("-v5"):
         pytest.importorskip("mujoco", reason="no MuJoCo")
-    ours, theirs = open_environment(env_id, 0), gym.make(env_id)
+    ours, theirs = open_environment(resolve(env_id), 0), gym.make(env_id)
     spaces = describe(theirs)
     to_env, rng, ends = action_to_env(spaces), np.random.default_rng(0), 0
     ours.reset(7)
@@ -91,8 +92,8 @@ def test_observations_come_out_flat():
 
 
 def test_the_label_of_a_function_is_its_name():
-    assert open_environment(probes.walk, 3).name == "walk (environment 3)"
-    assert open_environment("Pendulum-v1", 0).name == "Pendulum-v1 (environment 0)"
+    assert open_environment(resolve(probes.walk), 3).name == "walk (environment 3)"
+    assert open_environment(resolve("Pendulum-v1"), 0).name == "Pendulum-v1 (environment 0)"
 
 
 class Shrinking(probes.Walk):
@@ -109,7 +110,9 @@ def test_an_observation_of_another_shape_is_not_stretched():
     back = np.full(2, -1.0, np.float32)
     env.step(back)
     env.step(back)
-    with pytest.raises(EnvironmentFault, match=r"shrinking: step 3 .* its observation has shape \(1,\), another than"):
+    with pytest.raises(
+        EnvironmentFault, match=r"shrinking: step 3 .*: the observation has shape \(1,\), but its space"
+    ):
         env.step(back)
 
 

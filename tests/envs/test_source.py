@@ -1,20 +1,23 @@
 import functools
+import json
 import sys
 
 import gymnasium as gym
 import pytest
+from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from tests.support import probes
-from toppo.envs.source import factory, factory_path, is_registered, kind_of, make, name_of, strip
+from toppo.envs.single import strip
+from toppo.envs.source import from_address, make, resolve
 from toppo.errors import ToppoError
 
 
 def test_an_id_a_function_and_an_object_all_make_an_environment():
     env = probes.Walk()
-    assert make(env) is env
-    assert isinstance(make(probes.walk), probes.Walk)
-    made = make("Pendulum-v1")
+    assert make(resolve(env)) is env
+    assert isinstance(make(resolve(probes.walk)), probes.Walk)
+    made = make(resolve("Pendulum-v1"))
     assert made.spec.id == "Pendulum-v1"
     made.close()
 
@@ -27,8 +30,8 @@ def test_an_id_a_function_and_an_object_all_make_an_environment():
         ("not an id!", "is not an environment that Gymnasium can make"),
         ("no.such.module:Env-v0", "needs the module 'no', which is not found: install it, or put its directory on"),
         ("tests.nothing:Env-v0", "needs the module 'tests.nothing', which is not found: install it, or put its"),
-        (None, "NoneType None is no environment: give an id, a gymnasium.Env, a function that makes one, or"),
-        ([probes.walk], "is no environment: give an id, a gymnasium.Env"),
+        (None, "NoneType None is not an environment: give an id, a gymnasium.Env, a function that makes one, or"),
+        ([probes.walk], "is not an environment: give an id, a gymnasium.Env"),
         (gym.spec("CartPole-v1"), "EnvSpec EnvSpec(id='CartPole-v1'"),
         (dict, "the environment function returned dict, but must return a gymnasium.Env"),
         (probes.unmade, f"unmade cannot be made: it raised OSError: no such robot ({probes.__file__}, line "),
@@ -36,7 +39,7 @@ def test_an_id_a_function_and_an_object_all_make_an_environment():
 )
 def test_what_cannot_be_made_is_refused_in_one_sentence(source, sentence):
     with pytest.raises(ToppoError) as refusal:
-        make(source)
+        make(resolve(source))
     assert sentence in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
@@ -46,40 +49,54 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch):
     for name in [m for m in sys.modules if m.startswith("gymnasium.envs.mujoco")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ToppoError, match=r"HalfCheetah-v5.*mujoco"):
-        make("HalfCheetah-v5")
+        make(resolve("HalfCheetah-v5"))
 
 
 def test_what_a_module_of_ones_own_lacks_is_named(tmp_path, monkeypatch):
     (tmp_path / "my_rooms.py").write_text("import nowhere_to_be_found")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ToppoError, match="'my_rooms:Room-v0' needs the package 'nowhere_to_be_found': pip install now"):
-        make("my_rooms:Room-v0")
+        make(resolve("my_rooms:Room-v0"))
 
 
 def test_an_environment_is_called_by_what_is_inside_its_wrappers():
-    assert name_of(gym.make("CartPole-v1")) == "CartPoleEnv"
-    assert name_of(functools.partial(probes.limited, probes.Walk(), 5)) == "limited"
-    assert [name_of(source) for source in ("Hopper-v5", probes.walk, probes.Walk)] == ["Hopper-v5", "walk", "Walk"]
+    assert resolve(gym.make("CartPole-v1")).name == "CartPoleEnv"
+    assert resolve(SyncVectorEnv([probes.Walk])).name == "SyncVectorEnv"
+    assert resolve(functools.partial(probes.limited, probes.Walk(), 5)).name == "limited"
+    assert [resolve(env).name for env in ("Hopper-v5", probes.walk, probes.Walk)] == ["Hopper-v5", "walk", "Walk"]
 
 
-def test_functions_are_found_again_by_their_path():
-    path = factory_path(probes.walk)
-    assert path == "tests.support.probes:walk"
-    assert factory(path) is probes.walk
+@pytest.mark.parametrize("env", [probes.walk, probes.Walk, "Pendulum-v1", "rooms:Room-v0"])
+def test_an_environment_that_another_process_can_make_is_found_by_its_address(env):
+    source = resolve(env)
+    again = from_address(json.loads(json.dumps(source.address)))
+    assert (again.given, again.name, again.address) == (env, source.name, source.address)
 
 
-def test_functions_that_another_process_cannot_find_have_no_path():
-    assert factory_path(lambda: probes.Walk()) is None
-    assert factory_path(probes.Walk()) is None
-    assert factory_path(probes.Walk().reset) is None
+def test_what_another_process_cannot_make_has_no_address(monkeypatch):
+    monkeypatch.setitem(gym.registry, "ByHand-v0", gym.envs.registration.EnvSpec("ByHand-v0", probes.walk))
+    here_only = (lambda: probes.Walk(), probes.Walk(), probes.Walk().reset, SyncVectorEnv([probes.Walk]))
+    for env in (*here_only, "ByHand-v0", "Nowhere-v0"):
+        assert resolve(env).address is None
 
 
 def test_kinds():
-    assert kind_of("HalfCheetah-v5") == "mujoco"
-    assert kind_of("Pendulum-v1") == kind_of("Nowhere-v0") == kind_of(probes.walk) == "other"
-    assert is_registered("Pendulum-v1")
-    assert not is_registered("os:Pendulum-v1")
-    assert not is_registered("Nowhere-v0")
+    assert resolve("HalfCheetah-v5").kind == "mujoco"
+    assert {resolve(env).kind for env in ("Pendulum-v1", "Nowhere-v0", probes.walk, probes.Walk())} == {"other"}
+
+
+def test_only_an_id_that_names_no_module_is_registered():
+    names = ("Pendulum-v1", "os:Pendulum-v1", "Nowhere-v0", probes.walk, probes.Walk())
+    assert [resolve(env).is_registered for env in names] == [True, False, False, False, False]
+
+
+def test_an_object_is_known_from_what_makes_one():
+    vector = SyncVectorEnv([probes.Walk] * 3)
+    sources = [resolve(env) for env in ("Pendulum-v1", probes.walk, probes.Walk(), vector)]
+    assert [source.is_object for source in sources] == [False, False, True, True]
+    assert [source.is_vector for source in sources] == [False, False, False, True]
+    assert [source.num_envs for source in sources] == [None, None, None, 3]
+    assert resolve(sources[0]) is sources[0]
 
 
 def test_stripping_takes_the_checks_and_the_outermost_limit_only():

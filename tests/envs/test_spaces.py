@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toppo.envs.actions import action_to_env
+from toppo.envs.check import CallReporter
 from toppo.envs.spaces import describe, refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
-from toppo.envs.world import CallReporter
 from toppo.errors import USAGE, ToppoError
 
 BOX = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)

@@ -26,7 +26,7 @@ def test_a_stopped_run_continues_to_the_same_bytes(env_id, tmp_path):
     algo, settings = CASES[env_id]
     told = []
     options, silent = RunOptions(workers=0, checkpoint_every=1, tensorboard=False), lambda progress: None
-    n = settings["n"]
+    n = settings["n_steps"]
 
     def spec(steps):
         return spec_for(env_id, algo, steps, 1, anneal_lr=False, **settings)
@@ -35,7 +35,7 @@ def test_a_stopped_run_continues_to_the_same_bytes(env_id, tmp_path):
     runs.start(spec(2 * n), env_id, tmp_path / "part", options, silent)
     layout = Layout(tmp_path / "part")
     data = json.loads(layout.spec.read_text())
-    layout.spec.write_text(json.dumps(data | {"steps": 3 * n}))
+    layout.spec.write_text(json.dumps(data | {"total_timesteps": 3 * n}))
     runs.resume(tmp_path / "part", env_id, options, silent)
     for name in ("metrics", "episodes"):
         whole, part = (getattr(Layout(tmp_path / x), name).read_bytes() for x in ("whole", "part"))

@@ -13,8 +13,14 @@ from tests.support.worlds import BOX, Forbidden, masked
 from toppo.collect.episodes import advance, after_replay, no_episode
 from toppo.collect.faults import STRICT, FaultPolicy
 from toppo.collect.pool import open_pool
-from toppo.envs.world import look, open_vec_env
+from toppo.envs.check import check_env
+from toppo.envs.source import open_vec_env, resolve
 from toppo.errors import EnvironmentFault, ToppoError
+
+
+def look(env):
+    return check_env(resolve(env))
+
 
 MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED]
 
@@ -89,8 +95,8 @@ def test_a_vector_environment_whose_replay_ends_early_is_lost_alone():
 
 
 def test_the_number_of_environments_must_be_that_of_the_vector():
-    with pytest.raises(ToppoError, match="envs is 2, but the vector environment has 3: use n_envs=3"):
-        open_vec_env(SyncVectorEnv([Walk] * 3), 2)
+    with pytest.raises(ToppoError, match="n_envs is 2, but the vector environment has 3: use n_envs=3"):
+        open_vec_env(resolve(SyncVectorEnv([Walk] * 3)), 2)
 
 
 def games():
@@ -158,7 +164,7 @@ class Liar(gym.vector.VectorEnv):
         return self.later, np.zeros(2), np.ones(2, bool), np.zeros(2, bool), {}
 
 
-PAIR, BOTH = gym.spaces.Dict({"a": BOX, "n_steps": gym.spaces.Discrete(3)}), np.zeros((2, 2), np.float32)
+PAIR, BOTH = gym.spaces.Dict({"a": BOX, "n": gym.spaces.Discrete(3)}), np.zeros((2, 2), np.float32)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +174,7 @@ PAIR, BOTH = gym.spaces.Dict({"a": BOX, "n_steps": gym.spaces.Discrete(3)}), np.
         (BOX, BOTH, np.zeros((2, 5), np.float32), "step() gave has shape (5,), but its space has (2,)"),
         (
             PAIR,
-            {"a": BOTH, "n_steps": np.array([0, 3])},
+            {"a": BOTH, "n": np.array([0, 3])},
             BOTH,
             "entry 'n' that reset() gave is 3, which is not in its space",
         ),
@@ -277,7 +283,7 @@ def moody(how, mode=AutoresetMode.DISABLED):
     [
         ("reward", r"SyncVectorEnv \(environment 1\): a step gave a reward that is not finite in float32 \(nan\)"),
         ("observation", r"SyncVectorEnv \(environment 1\): the observation that step\(\) gave is not finite \(\[nan"),
-        ("raise", r"SyncVectorEnv: step raised ZeroDivisionError: a bug \(.*test_together.py, line \d+\)$"),
+        ("raise", r"SyncVectorEnv: step raised ZeroDivisionError: a bug \(.*test_vector.py, line \d+\)$"),
     ],
 )
 def test_the_look_before_training_names_what_is_wrong_with_a_vector_environment(how, sentence):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from toppo.collect.pool import open_pool
-from toppo.envs import open_environment
+from toppo.envs import open_environment, resolve
 from toppo.learn.loop import train
 from toppo.learn.setup import initial_state, network, plan
 from toppo.reproduce import v_ratio
@@ -60,9 +60,9 @@ def test_the_simulator_is_put_back_to_the_bit(algo):
     env, setup, _, states = trained(algo)
     batch, first = oldest(states)
     rows = np.array([0, 1, 17, 400, 990])
-    restarts = v_ratio.replay(setup, open_environment(env, 0), batch, first, rows)
+    restarts = v_ratio.replay(setup, open_environment(resolve(env), 0), batch, first, rows)
     assert [r.row for r in restarts] == rows.tolist()
-    world = open_environment(env, 0)
+    world = open_environment(resolve(env), 0)
     for restart in reversed(restarts):
         v_ratio.put_back(world, restart)
         assert v_ratio.simulator_state(world).tobytes() == restart.simulator.tobytes()
@@ -79,7 +79,7 @@ def test_a_replay_that_leaves_its_path_is_refused():
     _, setup, _, states = trained("geppo")
     batch, first = oldest(states)
     with pytest.raises(RuntimeError, match="left its path at row 0"):
-        v_ratio.replay(setup, open_environment("Hopper-v5", 0), batch, first + 1, np.array([3]))
+        v_ratio.replay(setup, open_environment(resolve("Hopper-v5"), 0), batch, first + 1, np.array([3]))
 
 
 def naive_return(batch, policy, restart, noise, setup):
@@ -108,7 +108,7 @@ def test_returns_are_in_the_critics_units(factor):
     batch, first = oldest(states)
     if factor is not None:  # so large that the clip acts
         batch = batch._replace(scale=batch.scale._replace(reward_factor=np.float32(factor)))
-    world, policy = open_environment("Hopper-v5", 0), states[-1].learner.params.policy
+    world, policy = open_environment(resolve("Hopper-v5"), 0), states[-1].learner.params.policy
     restarts = v_ratio.replay(setup, world, batch, first, np.array([2, 30]))
     returns = v_ratio.monte_carlo(setup, world, batch, policy, restarts, 3, np.random.default_rng(0))
     rng, lengths = np.random.default_rng(0), []

@@ -12,7 +12,8 @@ from tests.support.collecting import PATIENT, left_behind
 from tests.support.worlds import dictionary, masked
 from toppo.collect.check_apart import check_env_in_subprocess
 from toppo.collect.faults import FaultPolicy
-from toppo.envs.world import look
+from toppo.envs import resolve
+from toppo.envs.check import check_env
 from toppo.errors import EnvironmentFault, ToppoError
 from toppo.rundir.checkpoint import newest_checkpoint
 from toppo.rundir.jsonl import read_lines
@@ -83,12 +84,12 @@ def test_what_crashes_or_hangs_in_the_look_before_training_is_named(tmp_path, mo
 
 def test_the_look_gives_the_same_here_and_there():
     for source in ("CartPole-v1", "HalfCheetah-v5", probes.walk, probes.hidden, dictionary, masked):
-        assert check_env_in_subprocess(source, 60.0) == look(source)
+        assert check_env_in_subprocess(resolve(source), 60.0) == check_env(resolve(source))
     for source in ("no.module:Env-v0", probes.unmade):
         faults = []
-        for way in (look, lambda source: check_env_in_subprocess(source, 60.0)):
+        for way in (check_env, lambda source: check_env_in_subprocess(source, 60.0)):
             with pytest.raises(ToppoError) as fault:
-                way(source)
+                way(resolve(source))
             faults.append((type(fault.value), str(fault.value), fault.value.code))
         assert faults[0] == faults[1]
 

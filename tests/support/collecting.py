@@ -12,7 +12,7 @@ from toppo.collect.episodes import Finished, OpenEpisode, advance, no_episode
 from toppo.collect.faults import FaultPolicy, SurvivedFault
 from toppo.collect.plan import Buffers, Plan
 from toppo.collect.pool import Pool, open_pool
-from toppo.envs import EnvSource, Spaces, describe, make
+from toppo.envs import EnvSource, Spaces, describe, make, resolve
 
 PATIENT = FaultPolicy(on_nan="truncate", env_timeout=2.0, env_restarts=1000)
 N_ENVS = 2  # of collect_faulty
@@ -31,7 +31,7 @@ def plan_of(spaces: Spaces, n_envs: int, steps: int = 30, hidden: Sequence[int] 
 
 def plan_for(source: EnvSource, n_envs: int = 4, steps: int = 40, **fields: object) -> Plan:
     """A plan for the environment's spaces."""
-    env = make(source)
+    env = make(resolve(source))
     spaces = describe(env)
     env.close()
     # Wide enough that a product of several rows and of one would differ in the last bit.

@@ -14,7 +14,7 @@ from toppo.algos import REGISTRY
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import SurvivedFault
 from toppo.collect.pool import Pool
-from toppo.envs import EnvSource, describe, make
+from toppo.envs import EnvSource, describe, make, resolve
 from toppo.learn import loop
 from toppo.learn.loop import Iteration, train
 from toppo.learn.programs import Programs, compile_programs
@@ -54,7 +54,7 @@ def clear_programs() -> None:
 
 def setup_for(algo: str, source: EnvSource = walk, iterations: int = 3, seed: int = 0, **settings: Any) -> Setup:
     """The setup of a tiny run that learns fast."""
-    env = make(source)
+    env = make(resolve(source))
     spec = spec_for("test", algo, 1, seed, **tiny(n_epochs=4, gamma=0.9, learning_rate=0.01) | settings)
     spaces = describe(env)
     env.close()

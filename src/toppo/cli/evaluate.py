@@ -8,7 +8,7 @@ from typing import Annotated
 from toppo import agent
 from toppo.cli.console import Terminal
 from toppo.cli.flags import OwnEnv, argument, flag, optional, parse, require_at_least
-from toppo.envs import open_player
+from toppo.envs import open_player, resolve
 from toppo.errors import ToppoError
 from toppo.runs import run as runs
 from toppo.runs.evaluate import MAX_STEPS, evaluate_policy, policy_of
@@ -44,7 +44,7 @@ def evaluate(arguments: list[str]) -> None:
     given = parse("evaluate", EvaluateFlags, arguments)
     require_at_least(given, episodes=1, max_steps=1, seed=0)
     trained = agent.load(given.run)
-    source = given.env or runs.registered_env_id(trained.spec)
+    source = resolve(given.env) if given.env else runs.registered_source(trained.spec)
     policy = policy_of(trained.state, trained.setup)
     episodes = evaluate_policy(
         policy, open_player(source), given.episodes, given.seed, not given.stochastic, given.max_steps
@@ -53,7 +53,7 @@ def evaluate(arguments: list[str]) -> None:
     cut = sum(not episode.ended for episode in episodes)
     console = Terminal()
     console.say(
-        f"{algorithm(trained.spec.algo).title} on {source} after {trained.num_timesteps:,} steps: "
+        f"{algorithm(trained.spec.algo).title} on {source.name} after {trained.num_timesteps:,} steps: "
         f"return {fmean(returns):.1f} +- {pstdev(returns):.1f} over {len(returns)} episodes, "
         f"mean length {fmean(episode.length for episode in episodes):.0f}"
         + (f"; {cut} of them were cut off after {given.max_steps:,} steps (--max-steps)" if cut else "")

@@ -16,7 +16,7 @@ from toppo.cli.console import Terminal, clock, live_view
 from toppo.cli.flags import ExecutionFlags, OwnEnv, argument, flag, optional, parse, require_at_least
 from toppo.cli.progress import RunDisplay
 from toppo.collect.faults import tolerance
-from toppo.envs.source import is_registered
+from toppo.envs import resolve
 from toppo.errors import ToppoError
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import run as runs
@@ -140,7 +140,7 @@ def _run_with_display(spec: Spec, root: Path, run: Callable[[Observe, Tell], obj
     if not console.is_terminal:
         console.say(f"{title}: {spec.total_timesteps:,} steps into {root}")
     began = time.monotonic()
-    named = "" if is_registered(spec.env) else f" --env {spec.env}"
+    named = "" if resolve(spec.env).is_registered else f" --env {spec.env}"
     try:
         with live_view(console) as live:
             display = RunDisplay(title, console, live)

@@ -15,9 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from toppo.envs import EnvSource
-from toppo.envs.source import factory_path, known_everywhere
-from toppo.envs.world import is_vector
 from toppo.errors import BAD_DATA, EnvironmentFault, NotFinite, ToppoError
 
 POLL_SECONDS = 0.25  # between two checks of a process that does not answer
@@ -133,17 +130,6 @@ class Child:
     def _how_it_ended(self) -> str:
         code = self._process.wait()
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
-def can_live_elsewhere(source: EnvSource) -> bool:
-    """Can another process make such an environment?"""
-    elsewhere = known_everywhere(source) if isinstance(source, str) else factory_path(source) is not None
-    return elsewhere and not is_vector(source)
-
-
-def address(source: EnvSource) -> dict[str, object]:
-    """What another process needs to make the environment."""
-    return {"id": source} if isinstance(source, str) else {"factory": factory_path(source)}
 
 
 def too_long(timeout: float, child: Child) -> str:

@@ -6,15 +6,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from toppo.collect.actor import ActorFactory
-from toppo.collect.child import POLL_SECONDS, Child, address, too_long
+from toppo.collect.child import POLL_SECONDS, Child, too_long
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import Ends, FailedReplays, FaultPolicy, SurvivedFault
 from toppo.collect.plan import Buffers, Plan, plan_to_json
 from toppo.collect.vector_worker import VectorWorker
 from toppo.collect.worker import Worker
-from toppo.envs import EnvSource
-from toppo.envs.single import describe_call, label_of
-from toppo.envs.world import open_vec_env
+from toppo.envs import Source
+from toppo.envs.single import describe_call
+from toppo.envs.source import open_vec_env
 from toppo.errors import EnvironmentFault
 from toppo.rng import Stream, seed_for
 
@@ -24,7 +24,7 @@ class Task(NamedTuple):
 
     plan: Plan
     indices: Sequence[int]
-    source: EnvSource
+    source: Source
     buffers: Buffers
     tolerance: FaultPolicy
     actor_factory: ActorFactory | None
@@ -52,11 +52,11 @@ class LocalHost:
 
     def __init__(self, task: Task) -> None:
         """Make its environments here."""
-        plan, world = task.plan, open_vec_env(task.source, task.plan.n_envs)
+        plan = task.plan
         self._worker: Worker | VectorWorker = (
-            Worker(plan, task.indices, task.source, task.buffers, task.tolerance.on_nan, task.actor_factory)
-            if world is None
-            else VectorWorker(plan, world, task.buffers, task.actor_factory)
+            VectorWorker(plan, open_vec_env(task.source, plan.n_envs), task.buffers, task.actor_factory)
+            if task.source.is_vector
+            else Worker(plan, task.indices, task.source, task.buffers, task.tolerance.on_nan, task.actor_factory)
         )
         self.restore, self.close = self._worker.restore, self._worker.close
 
@@ -81,7 +81,7 @@ class ProcessHost:
         """Start the process; the first answer comes when it has its environments."""
         self.task, self.child = task, Child(memory)
         hello = {"plan": plan_to_json(task.plan), "indices": list(task.indices), "on_nan": task.tolerance.on_nan}
-        self.child.send({**hello, "cores": task.cores, **address(task.source)})
+        self.child.send({**hello, "cores": task.cores, "address": task.source.address})
         self.close = self.child.close
 
     def ready(self) -> None:
@@ -124,9 +124,9 @@ class ProcessHost:
         plan, indices, progress = self.task.plan, self.task.indices, self.task.buffers.progress
         i = last_called(indices, self.task.buffers)
         if i is None:
-            return EnvironmentFault(f"{label_of(self.task.source, indices[0])}: {what} between two calls")
+            return EnvironmentFault(f"{self.task.source.label(indices[0])}: {what} between two calls")
         seed, step = seed_for(plan.seed, Stream.ENV_RESET, i, int(progress.started[i]) - 1), int(progress.step[i])
-        where = describe_call(label_of(self.task.source, i), seed, step)
+        where = describe_call(self.task.source.label(i), seed, step)
         return EnvironmentFault(f"{where}: {what}", {"environment": i, "seed": seed, "step": step})
 
 

@@ -4,17 +4,15 @@ import mmap
 import os
 import tempfile
 
-import gymnasium as gym
 import numpy as np
 
 from toppo.collect.actor import ActorFactory
-from toppo.collect.child import can_live_elsewhere
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import STRICT, Ends, FailedReplays, FaultPolicy, SurvivedFault
 from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
 from toppo.collect.pinning import cores_used_by
 from toppo.collect.plan import Buffers, Plan, RawBatch, batch_noise, buffers_in, buffers_size
-from toppo.envs import EnvSource
+from toppo.envs import EnvSource, Source, resolve
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 
 Place = tuple[int, int, int]  # environment, episode, row of the batch
@@ -27,7 +25,7 @@ class Pool:
     """
 
     def __init__(
-        self, plan: Plan, source: EnvSource, workers: int, tolerance: FaultPolicy, actor_factory: ActorFactory | None
+        self, plan: Plan, source: Source, workers: int, tolerance: FaultPolicy, actor_factory: ActorFactory | None
     ) -> None:
         """Open ``workers`` processes, or work in this process if that is 0."""
         size = buffers_size(plan)
@@ -42,7 +40,7 @@ class Pool:
             Task(plan, stretch, source, self.buffers, tolerance, actor_factory, homes[w % len(homes)])
             for w, stretch in enumerate(stretches)
         ]
-        replaceable = not isinstance(source, gym.Env)
+        replaceable = not source.is_object
         self._restarts = [tolerance.env_restarts if replaceable else 0] * plan.n_envs
         self._failed: set[Place] = set()
         self._ends: list[Ends] = []
@@ -176,7 +174,7 @@ def _shared_memory(size: int) -> int:
 
 def open_pool(
     plan: Plan,
-    source: EnvSource,
+    env: EnvSource | Source,
     workers: int,
     tolerance: FaultPolicy = STRICT,
     actor_factory: ActorFactory | None = None,
@@ -185,13 +183,14 @@ def open_pool(
 
     A policy that has an ``actor_factory`` of its own acts in this process, for all environments at once.
     """
-    if isinstance(source, gym.Env) and plan.n_envs > 1:
+    source = resolve(env)
+    if source.is_object and not source.is_vector and plan.n_envs > 1:
         raise ToppoError(
-            f"envs is {plan.n_envs}, but one environment object cannot be copied: give an id or a function"
+            f"n_envs is {plan.n_envs}, but one environment object cannot be copied: give an id or a function"
         )
-    if isinstance(source, gym.vector.VectorEnv):
+    if source.is_object and source.is_vector:
         _refuse_for_vectors(tolerance)
-    apart = actor_factory is None and can_live_elsewhere(source)
+    apart = actor_factory is None and source.address is not None
     return Pool(plan, source, min(workers, plan.n_envs) if apart else 0, tolerance, actor_factory)
 
 

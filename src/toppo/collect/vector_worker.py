@@ -9,7 +9,7 @@ from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import Ends, FailedReplays, SurvivedFault
 from toppo.collect.plan import Buffers, Plan
 from toppo.collect.worker import not_replayed
-from toppo.envs.check import random_action
+from toppo.envs.actions import random_action
 from toppo.envs.observations import mask_in
 from toppo.envs.vector import ResetSpec, VecEnv
 from toppo.errors import EnvironmentFault

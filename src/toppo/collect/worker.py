@@ -8,9 +8,9 @@ from toppo.collect.actor import ActorFactory, mlp_actor_factory
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import Ends, FailedReplays, OnNan, SurvivedFault
 from toppo.collect.plan import Buffers, Plan
-from toppo.envs import EnvSource, open_environment
+from toppo.envs import Source, open_environment
 from toppo.envs.observations import live_rows
-from toppo.envs.single import StepTogether, step_together
+from toppo.envs.single import BatchStep, batch_step
 from toppo.errors import EnvironmentFault, NotFinite
 from toppo.rng import Stream, seed_for
 
@@ -33,7 +33,7 @@ class Worker:
         self,
         plan: Plan,
         indices: Sequence[int],
-        source: EnvSource,
+        source: Source,
         buffers: Buffers,
         on_nan: OnNan = "raise",
         actor_factory: ActorFactory | None = None,
@@ -48,7 +48,7 @@ class Worker:
             i: open_environment(source, i, plan.spaces.masked, row) for i, row in zip(indices, self.rows, strict=True)
         }
         # Where an episode may have to be ended and begun again in the middle of a row, they step one by one.
-        self._together = step_together(list(self.envs.values()), self.rows) if on_nan == "raise" else None
+        self._together = batch_step(list(self.envs.values()), self.rows) if on_nan == "raise" else None
         self.started = dict.fromkeys(indices, 0)
         self.due = set(indices)  # for a reset
         self._calls = 0
@@ -85,10 +85,10 @@ class Worker:
                     actions = actor(rows, noise[t])
                     b.obs[t, i], b.action[t, i] = rows[j], actions[j]
         if self._together:
-            b.reward[:, mine] -= self.envs[indices[0]].costs(b.action[:, mine])  # they are of one kind
+            b.reward[:, mine] -= self.envs[indices[0]].control_costs(b.action[:, mine])  # they are of one kind
         else:
             for i, env in self.envs.items():
-                b.reward[:, i] -= env.costs(b.action[:, i])
+                b.reward[:, i] -= env.control_costs(b.action[:, i])
         self._store_what_followed()
         return self._notices
 
@@ -112,7 +112,7 @@ class Worker:
             return False
         self._mark(t, i, env.t + 1)
         try:
-            reward, terminated, truncated = env.take(action)
+            reward, terminated, truncated = env.step_before_cost(action)
         except NotFinite as fault:
             self._truncate_before(t, i, fault)
             return False
@@ -122,7 +122,7 @@ class Worker:
             self._end(t, i, env.row)
         return True
 
-    def _step_all(self, t: int, together: StepTogether, actions: np.ndarray) -> None:
+    def _step_all(self, t: int, together: BatchStep, actions: np.ndarray) -> None:
         """Take row ``t`` in all environments."""
         b, mine, first = self.buffers, self._mine, self.indices[0]
         self._mark(t, mine, b.progress.step[mine] + 1)
@@ -202,11 +202,11 @@ class Worker:
         self._reset(0, i)
         for step, action in enumerate(episode.actions):
             self._mark(0, i, step + 1)
-            rewards[step], terminated, truncated = env.take(action)
+            rewards[step], terminated, truncated = env.step_before_cost(action)
             if terminated or truncated:
                 return f"{env.name}: its replay ended at step {step + 1} of {len(rewards)}"
         shown = env.row.astype(self.plan.spaces.row_dtype)
-        return not_replayed(env.name, episode, rewards - env.costs(episode.actions), shown)
+        return not_replayed(env.name, episode, rewards - env.control_costs(episode.actions), shown)
 
     def close(self) -> None:
         """Close the environments."""

@@ -13,18 +13,18 @@ from toppo.collect.episodes import OpenEpisode
 from toppo.collect.pinning import pin, use_batch_scheduling
 from toppo.collect.plan import buffers_in, plan_from_json
 from toppo.collect.worker import Worker
-from toppo.envs.source import factory
+from toppo.envs.check import check_env
+from toppo.envs.source import from_address
 from toppo.envs.spaces_json import spaces_to_json
-from toppo.envs.world import look
 from toppo.errors import Fault, NotFinite, ToppoError
 
 
 def serve(commands: int, replies: int, *memory: int) -> None:
     """Look at an environment, or obey commands until the run closes its end of the pipe."""
     hello, _ = receive(commands)
-    source = hello["id"] if "id" in hello else factory(hello["factory"])
+    source = from_address(hello["address"])
     if "look" in hello:
-        spaces, notes = look(source, lambda call: send(replies, {"ok": True, "call": call}))
+        spaces, notes = check_env(source, lambda call: send(replies, {"ok": True, "call": call}))
         send(replies, {"ok": True, "spaces": spaces_to_json(spaces), "notes": notes})
         return
     pin(hello["cores"])

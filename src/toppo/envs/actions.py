@@ -1,15 +1,14 @@
 """From the policy's action to the environment's, and the mask that says which actions are allowed."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from toppo.envs.spaces import Env, Spaces
+from toppo.envs.spaces import Env, EnvAction, Info, Spaces
 from toppo.errors import EnvironmentFault
 
 
-def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
+def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], EnvAction]:
     """The map from the policy's action to the environment's; several actions at once if they are boxes.
 
     Box: clip to [-1, 1]^d and rescale to the bounds; a dimension without two bounds, or with bounds too far apart for
@@ -37,7 +36,7 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
     # Rounding keeps the order: if the ends stay inside, nothing leaves, and the hot path is spared a second clip.
     leaves = np.any(ends[0] < least) or np.any(ends[1] > most)
 
-    def rescale(action: np.ndarray) -> Any:
+    def rescale(action: np.ndarray) -> EnvAction:
         scaled = (np.minimum(np.maximum(action, low), high) * factor + shift).astype(dtype)
         if leaves:
             scaled = np.minimum(np.maximum(scaled, least), most)
@@ -46,7 +45,7 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], Any]:
     return rescale
 
 
-def mask_reader(env: Env, spaces: Spaces) -> Callable[[dict[str, Any], bool], np.ndarray | None]:
+def mask_reader(env: Env, spaces: Spaces) -> Callable[[Info, bool], np.ndarray | None]:
     """The function from a step's info, and whether an episode ended with it, to the mask [all choices].
 
     None where all is allowed, and after the end of an episode, where nothing is chosen.
@@ -56,10 +55,10 @@ def mask_reader(env: Env, spaces: Spaces) -> Callable[[dict[str, Any], bool], np
     method = env.get_wrapper_attr("action_masks") if env.has_wrapper_attr("action_masks") else None
     if method is not None and not callable(method):
         raise EnvironmentFault(
-            "action_masks is no method, but must be one that returns the mask: def action_masks(self)"
+            "action_masks is not a method, but must be one that returns the mask: def action_masks(self)"
         )
 
-    def read(info: dict[str, Any], ended: bool) -> np.ndarray | None:
+    def read(info: Info, ended: bool) -> np.ndarray | None:
         if ended:
             return None
         given = info["action_mask"] if "action_mask" in info else method() if method else None
@@ -71,7 +70,7 @@ def mask_reader(env: Env, spaces: Spaces) -> Callable[[dict[str, Any], bool], np
     return read
 
 
-def flat_mask(mask: Any) -> np.ndarray:
+def flat_mask(mask: object) -> np.ndarray:
     """A mask as one row: environments give one array, or one per dimension of the action."""
     parts = mask if isinstance(mask, tuple | list) and len(mask) and np.ndim(mask[0]) else (mask,)
     flat = np.concatenate([np.ravel(part) for part in parts])
@@ -95,3 +94,13 @@ def why_not_a_mask(mask: np.ndarray | None, spaces: Spaces) -> str | None:
             )
         first += count
     return None
+
+
+def random_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+    """An action that is allowed."""
+    if not spaces.discrete:
+        return rng.uniform(-1, 1, spaces.action_size).astype(np.float32)
+    allowed = np.ones(spaces.action_size, bool) if mask is None else mask
+    parts = np.split(allowed, np.cumsum(spaces.choices[:-1]))
+    chosen = np.array([rng.choice(np.flatnonzero(part)) for part in parts])
+    return chosen.reshape(spaces.action_row)

@@ -21,19 +21,17 @@ FRAMES = 4  # per action
 GAMES_PER_SEED = 32
 
 
-def is_atari(source: Any) -> bool:
-    """Is this the id of an Atari game?"""
-    if not isinstance(source, str):
-        return False
-    env_id = source.removeprefix("ale_py:")
-    ours = env_id.startswith("ALE/") or "NoFrameskip-v" in env_id
-    if ours or env_id != source:
-        register(source)
+def is_game(given_id: str) -> bool:
+    """Is this the id of an Atari game?  ale-py is imported if it looks like one; other ids of a game are refused."""
+    env_id = given_id.removeprefix("ale_py:")
+    has_our_form = env_id.startswith("ALE/") or "NoFrameskip-v" in env_id
+    if has_our_form or env_id != given_id:
+        register(given_id)
     known = gym.registry.get(env_id)
     if known is None or not str(known.entry_point).startswith("ale_py"):
         return False
-    if env_id != source or not ours:
-        raise ToppoError(f"{source!r} is an Atari game that goes by other names here: {names_of_game(env_id)}")
+    if env_id != given_id or not has_our_form:
+        raise ToppoError(f"{given_id!r} is an Atari game that has other names here: {names_of_game(env_id)}")
     return True
 
 

@@ -10,25 +10,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-Step = Callable[[np.ndarray], tuple[float, bool]]
+TaskStep = Callable[[np.ndarray], tuple[float, bool]]
 """An action in; reward, before the action's cost, and terminated out."""
 
 
 class FastStep(NamedTuple):
     """What a task's ``step`` does, with the observation left in a row and without the info."""
 
-    step: Step
-    price: float = 0.0  # an action costs this times the sum of its squares; 0 if the step takes the cost off itself
+    step: TaskStep
+    control_cost_weight: float = 0.0  # times the sum of an action's squares; 0 if the step subtracts the cost itself
 
 
-def costs(actions: np.ndarray, price: float) -> np.ndarray:
+def control_costs(actions: np.ndarray, weight: float) -> np.ndarray:
     """The cost of every action, in the actions' own precision as Gymnasium takes it.  [..., A] -> [...]"""
-    found: np.ndarray = price * np.add.reduce(np.square(actions), -1)
+    found: np.ndarray = weight * np.add.reduce(np.square(actions), -1)
     return found
 
 
-def thin_step(env: Any, row: np.ndarray) -> FastStep | None:
-    """The thin step of an environment that shows what it observes in ``row``.
+def fast_step(env: Any, row: np.ndarray) -> FastStep | None:
+    """The fast step of an environment that shows what it observes in ``row``.
 
     None if the environment is not exactly one of Gymnasium's tasks.
     """

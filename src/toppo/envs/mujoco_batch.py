@@ -7,7 +7,7 @@ import numpy as np
 
 from toppo.envs.mujoco import FastStep, class_of
 
-Together = Callable[[np.ndarray], tuple[Sequence[float], Sequence[bool]]]
+TaskSteps = Callable[[np.ndarray], tuple[Sequence[float], Sequence[bool]]]
 """``Step`` for several environments: actions [E, A] in; rewards and terminated out, each [E]."""
 
 # Hidden coordinates; can it fall, and has its state a bound of its own?
@@ -28,21 +28,21 @@ class EnvError(Exception):
         self.place, self.error = place, error
 
 
-def thin_steps(envs: Sequence[Any], thins: Sequence[FastStep], rows: np.ndarray) -> Together:
-    """What the thin steps of several environments do, which show what they observe in ``rows`` [E, row].
+def fast_steps(envs: Sequence[Any], fast: Sequence[FastStep], rows: np.ndarray) -> TaskSteps:
+    """What the fast steps of several environments do, which show what they observe in ``rows`` [E, row].
 
     Between two calls of the simulator Python runs at a third of its speed, because nothing of it is left in the caches:
     where it can be done, it all comes before the first call and after the last.
     """
     runners = RUNNERS.get(class_of(envs[0]))
     if runners and len({(type(env), env.data.qpos.shape) for env in envs}) == 1:
-        return run_together(envs, rows, *runners)
+        return run_all(envs, rows, *runners)
 
     def step(actions: np.ndarray) -> tuple[list[float], list[bool]]:
         rewards, terminated = [], []
-        for j, (thin, action) in enumerate(zip(thins, actions, strict=True)):
+        for j, (one, action) in enumerate(zip(fast, actions, strict=True)):
             try:
-                reward, ended = thin.step(action)
+                reward, ended = one.step(action)
             except Exception as error:
                 raise EnvError(j, error) from error
             rewards.append(reward)
@@ -52,7 +52,7 @@ def thin_steps(envs: Sequence[Any], thins: Sequence[FastStep], rows: np.ndarray)
     return step
 
 
-def run_together(envs: Sequence[Any], rows: np.ndarray, hidden: int, falls: bool, bounded: bool) -> Together:
+def run_all(envs: Sequence[Any], rows: np.ndarray, hidden: int, falls: bool, bounded: bool) -> TaskSteps:
     """``forward`` or, if they can fall, ``upright`` for several environments."""
     datas, weight, dt = [env.data for env in envs], _each(envs, "_forward_reward_weight"), _each(envs, "dt")
     size = len(datas[0].qpos)

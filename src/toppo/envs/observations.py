@@ -4,46 +4,89 @@ Without images: float32, the numbers and the mask.  With images: bytes, so that 
 (four bytes each), then the mask, then every image as the environment gives it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from toppo.envs.actions import flat_mask, why_not_a_mask
-from toppo.envs.spaces import Part, Spaces
+from toppo.envs.spaces import Obs, Part, Space, Spaces, shortened
+from toppo.errors import EnvironmentFault
 
-LARGEST = float(np.finfo(np.float32).max)  # what the learner can hold
-Observer = Callable[[Any, np.ndarray | None], np.ndarray]
+MAX_FLOAT32 = float(np.finfo(np.float32).max)  # the learner can hold no larger number
+RowEncoder = Callable[[Obs, np.ndarray | None], np.ndarray]
 
 
-def observer(spaces: Spaces) -> Observer:
-    """(observation, mask) -> row"""
+class BadValue(ValueError):  # noqa: N818 - it names what was found
+    """An environment gave a value that it passed the check without."""
+
+
+def row_encoder(spaces: Spaces) -> RowEncoder:
+    """(observation, mask) -> row; what does not fit the space is a ``BadValue``."""
     if len(spaces.parts) == 1 and spaces.parts[0][:2] == ((), "numbers") and not spaces.masked:
-        return lambda obs, mask: np.asarray(obs).ravel()  # whoever stores the row makes it float32
+        read_all = _reader(spaces.parts[0])
+        return lambda obs, mask: read_all(obs)  # whoever stores the row makes it float32
     numbers = [(part, _reader(part)) for part in spaces.parts if part.kind != "image"]
-    images = [part for part in spaces.parts if part.kind == "image"]
-    everything = np.ones(spaces.mask_size, bool)
+    images = [(part, _reader(part)) for part in spaces.parts if part.kind == "image"]
+    all_allowed = np.ones(spaces.mask_size, bool)
 
-    def observe(obs: Any, mask: np.ndarray | None) -> np.ndarray:
-        pieces = [read(entry(obs, part)) for part, read in numbers]
-        allowed = everything if mask is None else mask
+    def encode(obs: Obs, mask: np.ndarray | None) -> np.ndarray:
+        pieces = [read(part_of(obs, part)) for part, read in numbers]
+        allowed = all_allowed if mask is None else mask
         if not images:
             return np.concatenate([*pieces, allowed]).astype(np.float32)
         vector = np.concatenate([*pieces, np.zeros(0)]).astype(np.float32)
-        pixels = [np.asarray(entry(obs, part), np.uint8).ravel() for part in images]
+        pixels = [read(part_of(obs, part)) for part, read in images]
         return np.concatenate([vector.view(np.uint8), allowed.astype(np.uint8), *pixels])
 
-    return observe
+    return encode
 
 
-def rows_of(spaces: Spaces, obs: Any, masks: Any = None) -> tuple[np.ndarray, bool]:
+def _reader(part: Part) -> Callable[[Obs], np.ndarray]:
+    """The function from a part of an observation to its entries of the row."""
+    shape = part.shape
+
+    def flat(value: Obs) -> np.ndarray:
+        array = np.asarray(value)
+        if array.shape != shape:
+            raise BadValue(f"{part.title} has shape {array.shape}, but its space has {shape}")
+        return array.ravel()
+
+    if part.kind == "numbers":
+        return flat
+    counts = np.array(part.choices if part.kind == "choices" else (256,), np.uint64)
+    starts = np.array(part.starts or (0,), int)
+    firsts = np.cumsum((0, *part.choices[:-1]))
+
+    def offsets(value: Obs) -> np.ndarray:
+        array = flat(value)
+        # As unsigned numbers, those below the first choice are larger than all counts.
+        found: np.ndarray = array.astype(int) - starts if array.dtype.kind in "biu" else -np.ones(1, int)
+        if (found.view(np.uint64) >= counts).any():
+            raise BadValue(f"{part.title} is {shortened(value)}, which is not in its space")
+        return found
+
+    def one_hot(value: Obs) -> np.ndarray:
+        row = np.zeros(part.size, np.float32)
+        row[offsets(value) + firsts] = 1.0
+        return row
+
+    def pixels(value: Obs) -> np.ndarray:
+        array = np.asarray(value)
+        return flat(array) if array.dtype == np.uint8 else offsets(array).astype(np.uint8)
+
+    return one_hot if part.kind == "choices" else pixels
+
+
+def rows_of(spaces: Spaces, obs: Obs, masks: Any = None) -> tuple[np.ndarray, bool]:
     """Rows [B, row] of one observation or of a batch of them, and whether it was one.
 
     A mask is one array, or one for each dimension of the action; a batch has as many masks.
     """
     first = spaces.parts[0]
     try:
-        shape, *_ = [np.shape(entry(obs, part)) for part in spaces.parts]
+        shape, *_ = [np.shape(part_of(obs, part)) for part in spaces.parts]
     except (KeyError, IndexError, TypeError) as error:
         needed = ", ".join(repr("/".join(map(str, part.path))) for part in spaces.parts)
         raise ValueError(
@@ -52,16 +95,16 @@ def rows_of(spaces: Spaces, obs: Any, masks: Any = None) -> tuple[np.ndarray, bo
     single = shape == first.shape
     if not single and shape[1:] != first.shape:
         raise ValueError(f"observation has shape {shape}, but must have {first.shape}")
-    observe = observer(spaces)
+    encode = row_encoder(spaces)
     if single:
-        return observe(obs, _given_mask(spaces, masks))[None], True
-    allowed = [None] * shape[0] if masks is None else masks
+        return encode(obs, _given_mask(spaces, masks))[None], True
+    allowed: Sequence[object] = [None] * shape[0] if masks is None else masks
     if len(allowed) != shape[0]:
         raise ValueError(f"action_masks cannot be used: there are {len(allowed)} for {shape[0]} observations")
-    return np.stack([observe(row_of(obs, i), _given_mask(spaces, mask)) for i, mask in enumerate(allowed)]), False
+    return np.stack([encode(of_batch(obs, i), _given_mask(spaces, mask)) for i, mask in enumerate(allowed)]), False
 
 
-def _given_mask(spaces: Spaces, given: Any) -> np.ndarray | None:
+def _given_mask(spaces: Spaces, given: object) -> np.ndarray | None:
     """The mask that a caller gives with an observation, if there is one."""
     if given is None:
         return None
@@ -71,17 +114,17 @@ def _given_mask(spaces: Spaces, given: Any) -> np.ndarray | None:
     return mask
 
 
-def row_of(obs: Any, i: int) -> Any:
-    """Row ``i`` of a batch of observations."""
+def of_batch(obs: Obs, i: int) -> Obs:
+    """Observation number ``i`` of a batch."""
     if isinstance(obs, dict):
-        return {key: row_of(value, i) for key, value in obs.items()}
-    if isinstance(obs, str):  # of a batch of texts, which is a tuple like any other; nobody reads them
+        return {key: of_batch(value, i) for key, value in obs.items()}
+    if isinstance(obs, str):  # one of a batch of texts, which is a tuple like any other; no network reads them
         return obs
-    return tuple(row_of(value, i) for value in obs) if isinstance(obs, tuple) else obs[i]
+    return tuple(of_batch(value, i) for value in obs) if isinstance(obs, tuple) else obs[i]
 
 
-def entry(obs: Any, part: Part) -> Any:
-    """What stands at the part's place in an observation."""
+def part_of(obs: Obs, part: Part) -> Obs:
+    """The value at the part's place in an observation, or the space there in an observation space."""
     for key in part.path:
         obs = obs[key]
     return obs
@@ -93,15 +136,10 @@ def live_rows(row_size: int, row_dtype: str, count: int = 1) -> np.ndarray:
 
 
 def numbers_in(rows: np.ndarray, obs_size: int) -> np.ndarray:
-    """The numbers of stored rows: what is normalised.  [..., row] -> [..., obs_size]"""
+    """The numbers of stored rows, which are normalised.  [..., row] -> [..., obs_size]"""
     if rows.dtype != np.uint8:
         return rows if rows.shape[-1] == obs_size else rows[..., :obs_size]
     return np.ascontiguousarray(rows[..., : 4 * obs_size]).view(np.float32)
-
-
-def held(values: Any) -> bool:
-    """Can a float32 hold every value?"""
-    return bool((np.abs(np.asarray(values, np.float64)) <= LARGEST).all())
 
 
 def mask_in(row: np.ndarray, spaces: Spaces) -> np.ndarray | None:
@@ -110,14 +148,45 @@ def mask_in(row: np.ndarray, spaces: Spaces) -> np.ndarray | None:
     return row[first : first + spaces.mask_size] > 0 if spaces.masked else None
 
 
-def _reader(part: Part) -> Callable[[Any], np.ndarray]:
-    if part.kind == "numbers":
-        return lambda value: np.asarray(value).ravel()
-    firsts = np.cumsum((0, *part.choices[:-1])) - np.array(part.starts, int)
+def fits_float32(values: object) -> bool:
+    """Can a float32 hold every value?"""
+    return bool((np.abs(np.asarray(values, np.float64)) <= MAX_FLOAT32).all())
 
-    def one_hot(value: Any) -> np.ndarray:
-        row = np.zeros(part.size, np.float32)
-        row[np.ravel(value).astype(int) + firsts] = 1.0
-        return row
 
-    return one_hot
+def check_observation(obs: Obs, spaces: Spaces, space: Space, call: str, notes: list[str]) -> None:
+    """Refuse an observation that does not fit its space; note one that fits only with a cast or outside its bounds."""
+    for part in spaces.parts:
+        try:
+            value = np.asarray(part_of(obs, part))
+        except (KeyError, IndexError, TypeError) as error:
+            raise EnvironmentFault(f"{call} gave {shortened(obs)} without {part.title}, which its space has") from error
+        except ValueError as error:
+            raise EnvironmentFault(f"{part.title} that {call} gave is not an array ({error})") from error
+        oddities = _check_part(value, part, part_of(space, part), f"{part.title} that {call} gave")
+        notes += [f"{part.title} {oddity}" for oddity in oddities]
+
+
+def _check_part(value: np.ndarray, part: Part, space: Space, name: str) -> list[str]:
+    """Refuse a value that does not fit its space; what is odd about one that does."""
+    if value.dtype.kind not in "biuf":
+        raise EnvironmentFault(f"{name} is of type {value.dtype}, but must be numbers")
+    if value.shape != part.shape:
+        raise EnvironmentFault(f"{name} has shape {value.shape}, but its space has {part.shape}: fix one of them")
+    if not fits_float32(value):
+        why = "more than a float32 can hold" if np.isfinite(value).all() else "not finite"
+        raise EnvironmentFault(f"{name} is {why} ({value}): fix what computes it")
+    if part.kind != "numbers":
+        if value.dtype.kind == "f":
+            raise EnvironmentFault(f"{name} is of type {value.dtype}, but its space has {space.dtype}: convert it")
+        try:
+            _reader(part)(value)
+        except BadValue as error:
+            wrong = f"is {value.tolist()}, which is not in" if part.kind == "choices" else "has values outside of"
+            raise EnvironmentFault(f"{name} {wrong} its space {space}: fix one of them") from error
+    oddities = []
+    if isinstance(space, gym.spaces.Box):
+        if np.any(value < space.low) or np.any(value > space.high):
+            oddities.append(f"leaves the bounds of its space {space}")
+        if value.dtype != space.dtype:
+            oddities.append(f"is of type {value.dtype}, but its space has {space.dtype}: it is converted")
+    return oddities

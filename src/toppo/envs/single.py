@@ -1,31 +1,32 @@
-"""One environment on the hot path: no checks that have passed already, and faults named where they happen."""
+"""One environment on the hot path: it passed the check, so each step repeats only the cheap tests."""
 
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from toppo.envs.actions import action_to_env, mask_reader
-from toppo.envs.mujoco import Step, costs, thin_step
-from toppo.envs.mujoco_batch import EnvError, thin_steps
-from toppo.envs.observations import LARGEST, held, live_rows, numbers_in, observer
-from toppo.envs.source import EnvSource, make, name_of, strip
-from toppo.envs.spaces import Env, describe
+from toppo.envs.mujoco import FastStep, control_costs, fast_step
+from toppo.envs.mujoco_batch import EnvError, fast_steps
+from toppo.envs.observations import MAX_FLOAT32, BadValue, fits_float32, live_rows, numbers_in, row_encoder
+from toppo.envs.source import Source, make, open_vec_env
+from toppo.envs.spaces import Env, Obs, describe, shortened
+from toppo.envs.vector import FirstEnv
 from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, NotFinite, in_one_line
 
-LARGEST_SQUARE = LARGEST**2
+MAX_SQUARE = MAX_FLOAT32**2
 
-StepTogether = Callable[[np.ndarray], tuple[Sequence[float], list[tuple[int, bool]]]]
-"""Actions [E, A] in; all rewards before costs out, and for every episode that ended its environment and whether it
-terminated."""
+BatchStep = Callable[[np.ndarray], tuple[Sequence[float], list[tuple[int, bool]]]]
+"""Actions [E, A] in; all rewards before control costs out, and for every episode that ended its environment and
+whether it terminated."""
 
 
 class Environment:
     """Steps one environment with the policy's actions; counts the time limit itself.
 
-    What it shows lies in ``row``, and is overwritten by the next step: nothing is made anew and copied.
+    The observation lies in ``row``, and the next step overwrites it: nothing is allocated and copied.
     """
 
     def __init__(
@@ -35,54 +36,63 @@ class Environment:
 
         An environment that is not ``owned`` is left open at the end.
         """
-        self.name, self._owned = name, owned
+        self.name = name
+        self._owned = owned
         self.env, limit = strip(env)
         self._limit = float("inf") if limit is None else limit
         self.spaces = spaces = describe(env, masked)
         self.row = live_rows(spaces.row_size, spaces.row_dtype)[0] if row is None else row
         self._numbers = numbers_in(self.row, spaces.obs_size)
-        self._to_env: Callable[[np.ndarray], Any] = action_to_env(spaces)
-        self._observe, self._mask = observer(spaces), mask_reader(env, spaces)
-        self._thin = thin_step(self.env, self.row)
-        self._advance = never_truncated(self._thin.step) if self._thin else self._whole_step
+        self.to_env = action_to_env(spaces)
+        self._encode = row_encoder(spaces)
+        self._mask = mask_reader(env, spaces)
+        self.fast: FastStep | None = fast_step(self.env, self.row)
         self.t = 0  # steps of this episode
         self._seed = 0
 
     def reset(self, seed: int) -> None:
         """Start an episode."""
-        self.t, self._seed = 0, seed
+        self.t = 0
+        self._seed = seed
         try:
             obs, info = self.env.reset(seed=seed)
-            self._show(obs, self._mask(info, False))
+            self.row[:] = self._encode(obs, self._mask(info, False))
         except ENV_EXCEPTIONS as error:
-            raise self._raised(error) from error
-        if not held(self._numbers):
+            raise self.fault(error) from error
+        if not fits_float32(self._numbers):
             raise NotFinite(
-                f"{self._where()} gave an observation that is not finite ({self._numbers}); mend the environment, or "
+                f"{self._where()} gave an observation that is not finite ({self._numbers}); fix the environment, or "
                 "leave such episodes out with --on-nan truncate",
                 self._details(obs=self._numbers) | {"field": "observation"},
             )
 
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
-        """One step: reward, terminated, truncated."""
-        reward, terminated, truncated = self.take(action)
-        return reward - float(self.costs(action)), terminated, truncated
+        """Take one step: reward, terminated, truncated."""
+        reward, terminated, truncated = self.step_before_cost(action)
+        return reward - float(self.control_costs(action)), terminated, truncated
 
-    def costs(self, actions: np.ndarray) -> np.ndarray | float:
-        """What the policy's actions [..., A] cost, if ``take`` leaves that out of their rewards."""
-        return costs(self._to_env(actions), self._thin.price) if self._thin and self._thin.price else 0.0
+    def control_costs(self, actions: np.ndarray) -> np.ndarray | float:
+        """The part of the rewards that ``step_before_cost`` leaves out.  [..., A] -> [...]"""
+        if self.fast is None or not self.fast.control_cost_weight:
+            return 0.0
+        return control_costs(self.to_env(actions), self.fast.control_cost_weight)
 
-    def take(self, action: np.ndarray) -> tuple[float, bool, bool]:
-        """One step, its reward before the action's cost: those of a whole batch are cheaper taken off at once."""
-        env_action, numbers = self._to_env(action), self._numbers
+    def step_before_cost(self, action: np.ndarray) -> tuple[float, bool, bool]:
+        """``step`` without the action's cost: to subtract those of a whole batch at once is cheaper."""
+        env_action = self.to_env(action)
+        numbers = self._numbers
+        truncated = False
         self.t += 1
         try:
-            reward, terminated, truncated = self._advance(env_action)
+            if self.fast is None:
+                reward, terminated, truncated = self._full_step(env_action)
+            else:
+                reward, terminated = self.fast.step(env_action)
         except ENV_EXCEPTIONS as error:
-            raise self._raised(error, action=env_action) from error
-        # The product with itself is infinite or NaN if any entry is: a tenth of the price of looking at each.
-        if not (-LARGEST <= reward <= LARGEST and float(numbers.dot(numbers)) < LARGEST_SQUARE):
-            self._refuse(reward, env_action)
+            raise self.fault(error, action=env_action) from error
+        # The product with itself is infinite or NaN if any entry is: a tenth of the price of testing each.
+        if not (-MAX_FLOAT32 <= reward <= MAX_FLOAT32 and float(numbers.dot(numbers)) < MAX_SQUARE):
+            self.refuse_not_finite(reward, env_action)
         return reward, terminated, truncated or self.is_late()
 
     def is_late(self) -> bool:
@@ -90,92 +100,124 @@ class Environment:
         return self.t >= self._limit
 
     def close(self) -> None:
-        """Close the environment; one that fails in doing so has nothing left to spoil."""
+        """Close the environment; an error here cannot spoil anything."""
         with suppress(Exception):
             if self._owned:
                 self.env.close()
 
-    def _whole_step(self, action: Any) -> tuple[float, bool, bool]:
+    def _full_step(self, action: object) -> tuple[float, bool, bool]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        self._show(obs, self._mask(info, bool(terminated or truncated)))
-        return float(reward), bool(terminated), bool(truncated)
+        # Python's own types are the usual case, and cost the least to recognise.
+        if type(reward) is not float:
+            reward = number_or_refuse(reward)
+        if type(terminated) is not bool or type(truncated) is not bool:
+            terminated = flag_or_refuse("terminated", terminated)
+            truncated = flag_or_refuse("truncated", truncated)
+        self.row[:] = self._encode(obs, self._mask(info, terminated or truncated))
+        return reward, terminated, truncated
 
-    def _show(self, obs: Any, mask: np.ndarray | None) -> None:
-        row = self._observe(obs, mask)
-        if row.shape != self.row.shape:  # NumPy would fill the row with copies of a single number
-            raise ValueError(f"its observation has shape {np.shape(obs)}, another than before")
-        self.row[:] = row
-
-    def _refuse(self, reward: float, action: Any) -> None:
+    def refuse_not_finite(self, reward: float, action: object) -> None:
+        """Raise ``NotFinite`` if the reward or the observation is not finite in float32."""
         for a, field, value in (("a", "reward", np.asarray(reward)), ("an", "observation", self._numbers)):
-            if not held(value):
+            if not fits_float32(value):
                 raise NotFinite(
-                    f"{self._where()} gave {a} {field} that is not finite ({value}) after action {action}; mend the "
+                    f"{self._where()} gave {a} {field} that is not finite ({value}) after action {action}; fix the "
                     "environment, or end the episode there with --on-nan truncate",
                     self._details(obs=self._numbers, reward=reward, action=action) | {"field": field},
                 )
 
-    def _raised(self, error: BaseException, **values: Any) -> EnvironmentFault:
-        """The environment's own exception."""
+    def fault(self, error: BaseException, **values: object) -> EnvironmentFault:
+        """The fault that an exception of the environment's is, with the call it came from."""
         details = self._details(**values) | {"traceback": traceback.format_exception(error)}
-        return EnvironmentFault(f"{self._where()} raised {in_one_line(error)}", details)
+        said = f": {error}" if isinstance(error, BadValue) else f" raised {in_one_line(error)}"
+        return EnvironmentFault(f"{self._where()}{said}", details)
 
     def _where(self) -> str:
         return describe_call(self.name, self._seed, self.t)
 
-    def _details(self, **values: Any) -> dict[str, Any]:
+    def _details(self, **values: object) -> dict[str, object]:
         plain = {name: np.asarray(value).astype(str).tolist() for name, value in values.items()}
         return {"environment": self.name, "seed": self._seed, "step": self.t, **plain}
 
 
-def never_truncated(step: Step) -> Callable[[np.ndarray], tuple[float, bool, bool]]:
-    """A thin step as a whole one."""
-    return lambda action: (*step(action), False)
+def number_or_refuse(reward: Obs) -> float:
+    """The reward as a float; what is not one number is a ``BadValue``."""
+    array = isinstance(reward, np.ndarray) and reward.shape == () and reward.dtype.kind in "iuf"
+    if isinstance(reward, bool) or not (array or isinstance(reward, int | float | np.integer | np.floating)):
+        raise BadValue(f"its reward is {shortened(reward)}, but a reward must be one number")
+    return float(reward)
 
 
-def step_together(envs: Sequence[Environment], rows: np.ndarray) -> StepTogether | None:
-    """What ``take`` of each does, in one call: all that need not be done one by one is done once.
+def flag_or_refuse(name: str, flag: object) -> bool:
+    """The flag as Python's bool; what is not True or False is a ``BadValue``."""
+    if not isinstance(flag, bool | np.bool_):
+        raise BadValue(f"its flag {name} is {shortened(flag)}, but it must be True or False")
+    return bool(flag)
 
-    None for one alone, and if one of them is not a MuJoCo task of Gymnasium's, or actions cost something else in it;
-    ``rows`` [E, row] is where they show what they observe.
+
+def batch_step(envs: Sequence[Environment], rows: np.ndarray) -> BatchStep | None:
+    """``step_before_cost`` of several environments in one call, whose rows are ``rows`` [E, row].
+
+    None for one environment, or if one is not a MuJoCo task of Gymnasium's, or if their actions cost differently.
     """
-    thins = [env._thin for env in envs if env._thin is not None]
-    if len(envs) == 1 or len(thins) < len(envs) or len({thin.price for thin in thins}) > 1:
+    fast = [env.fast for env in envs if env.fast is not None]
+    if len(envs) == 1 or len(fast) < len(envs) or len({one.control_cost_weight for one in fast}) > 1:
         return None
-    to_env, numbers, move = envs[0]._to_env, rows.ravel(), thin_steps([env.env for env in envs], thins, rows)
+    to_env = envs[0].to_env
+    numbers = rows.ravel()
+    move = fast_steps([env.env for env in envs], fast, rows)
 
     def step(actions: np.ndarray) -> tuple[Sequence[float], list[tuple[int, bool]]]:
         # The simulator computes in double precision: one conversion here is cheaper than one per environment.
-        actions = to_env(actions).astype(float)
+        env_actions = to_env(actions).astype(float)
         for env in envs:
             env.t += 1
         try:
-            rewards, terminated = move(actions)
+            rewards, terminated = move(env_actions)
         except EnvError as failed:
-            raise envs[failed.place]._raised(failed.error, action=actions[failed.place]) from failed.error
-        if not float(numbers.dot(numbers)) < LARGEST_SQUARE:  # their rewards are finite if what they show is
-            for env, action, reward in zip(envs, actions, rewards, strict=True):
-                env._refuse(reward, action)
+            raise envs[failed.place].fault(failed.error, action=env_actions[failed.place]) from failed.error
+        if not float(numbers.dot(numbers)) < MAX_SQUARE:  # rewards are finite if the observations are
+            for env, action, reward in zip(envs, env_actions, rewards, strict=True):
+                env.refuse_not_finite(reward, action)
         ends = [(j, over) for j, (env, over) in enumerate(zip(envs, terminated, strict=True)) if over or env.is_late()]
         return rewards, ends
 
     return step
 
 
+def strip(env: Env) -> tuple[Env, int | None]:
+    """The environment without Gymnasium's checks, and its time limit if that was the outermost wrapper.
+
+    Checks that have passed once cost a tenth of every step; ``Environment`` counts the limit instead.
+    """
+    limit = None
+    while isinstance(env, OrderEnforcing | PassiveEnvChecker | TimeLimit):
+        if isinstance(env, TimeLimit):
+            if limit is not None:
+                break
+            limit = env._max_episode_steps
+        env = env.env
+    return env, limit
+
+
 def describe_call(name: str, seed: int, step: int) -> str:
-    """Which call of an environment it was; step 0 is the reset."""
+    """The words for a call of an environment; step 0 is the reset."""
     call = f"step {step} of the episode with seed {seed}" if step else f"reset(seed={seed})"
     return f"{name}: {call}"
 
 
-def label_of(source: EnvSource, index: int) -> str:
-    """What environment number ``index`` of a run is called in messages."""
-    return f"{name_of(source)} (environment {index})"
-
-
 def open_environment(
-    source: EnvSource, index: int, masked: bool | None = None, row: np.ndarray | None = None
+    source: Source, index: int, masked: bool | None = None, row: np.ndarray | None = None
 ) -> Environment:
-    """Environment number ``index`` of a run, made from its source."""
-    env = make(source)
-    return Environment(env, label_of(source, index), masked, row, owned=env is not source)
+    """Open environment number ``index`` of a run."""
+    return Environment(make(source), source.label(index), masked, row, owned=not source.is_object)
+
+
+Player = Environment | FirstEnv
+
+
+def open_player(source: Source) -> Player:
+    """Open one environment to play whole episodes in."""
+    if source.is_vector:
+        return FirstEnv(open_vec_env(source, source.num_envs or 1))
+    return open_environment(source, 0)

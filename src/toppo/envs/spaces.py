@@ -9,7 +9,11 @@ import numpy as np
 
 from toppo.errors import BAD_DATA, ToppoError
 
-Env = gym.Env[Any, Any]
+Obs = Any  # what an environment's space holds: an array, a number, or nested dictionaries and tuples of them
+Info = dict[str, Any]
+EnvAction = Any  # what its action space holds
+Env = gym.Env[Obs, EnvAction]
+Space = gym.Space[Any]
 MAX_CHOICES = 2**20
 Path = tuple[str | int, ...]
 
@@ -22,6 +26,11 @@ class Part(NamedTuple):
     shape: tuple[int, ...]
     choices: tuple[int, ...] = ()  # how many values each whole number may take
     starts: tuple[int, ...] = ()  # the first of them
+
+    @property
+    def title(self) -> str:
+        """The name of the entry in messages."""
+        return f"the observation's entry {'/'.join(map(str, self.path))!r}" if self.path else "the observation"
 
     @property
     def size(self) -> int:
@@ -95,7 +104,7 @@ def describe(env: Env, masked: bool | None = None) -> Spaces:
     return describe_spaces(env.observation_space, env.action_space, masked, episode_limit(env))
 
 
-def describe_spaces(obs: gym.Space[Any], action: gym.Space[Any], masked: bool, limit: int | None) -> Spaces:
+def describe_spaces(obs: Space, action: Space, masked: bool, limit: int | None) -> Spaces:
     """The description of an observation and an action space."""
     parts = tuple(_parts(obs))
     known = tuple(p for p in parts if p.kind != "text")
@@ -155,7 +164,7 @@ def offers_mask(env: Env) -> bool:
     return isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict) and "action_mask" in answer[1]
 
 
-def _parts(space: gym.Space[Any], path: Path = ()) -> Iterator[Part]:
+def _parts(space: Space, path: Path = ()) -> Iterator[Part]:
     """The entries of an observation space, in the order of its keys."""
     where = f"the entry {'/'.join(map(str, path))!r} of the observation space" if path else "the observation space"
     if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
@@ -203,7 +212,7 @@ def _count(space: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...
     return counts, starts, shape, str(space.dtype)
 
 
-def _action(space: gym.Space[Any]) -> dict[str, Any]:
+def _action(space: Space) -> dict[str, Any]:
     """The fields of ``Spaces`` that describe actions."""
     if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
         choices, starts, shape, dtype = _choices(space)
@@ -224,3 +233,10 @@ def _action(space: gym.Space[Any]) -> dict[str, Any]:
 
 def _bounds(low: Any = (), high: Any = ()) -> dict[str, tuple[float, ...]]:
     return {"low": tuple(float(x) for x in low), "high": tuple(float(x) for x in high)}
+
+
+def shortened(value: object) -> str:
+    """A value in a few words, for messages."""
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return "None" if value is None else f"{type(value).__name__} {' '.join(repr(value).split()):.40}"

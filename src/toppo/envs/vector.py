@@ -7,10 +7,16 @@ from typing import Any, NamedTuple, Protocol
 import gymnasium as gym
 import numpy as np
 
-from toppo.envs.actions import action_to_env, flat_mask, why_not_a_mask
-from toppo.envs.check import LATE_MASK, examine_observation, kind, random_action
-from toppo.envs.observations import held, mask_in, numbers_in, observer, row_of
-from toppo.envs.spaces import Spaces, describe_spaces
+from toppo.envs.actions import action_to_env, flat_mask, random_action, why_not_a_mask
+from toppo.envs.observations import (
+    check_observation,
+    fits_float32,
+    mask_in,
+    numbers_in,
+    of_batch,
+    row_encoder,
+)
+from toppo.envs.spaces import Info, Spaces, describe_spaces, shortened
 from toppo.errors import (
     ENV_EXCEPTIONS,
     EnvironmentFault,
@@ -22,6 +28,9 @@ from toppo.errors import (
 )
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
+LATE_MASK = (
+    "step() gave an action_mask, but reset() gave none, so the first action would be chosen without: give it with both"
+)
 
 
 class VecStep(NamedTuple):
@@ -73,7 +82,7 @@ class GymVecEnv:
         limit = getattr(env.spec, "max_episode_steps", None)
         observation, action, masked = env.single_observation_space, env.single_action_space, self._masks is not None
         self.spaces = describe_spaces(observation, action, masked, limit)
-        self._observe, self._to_env = observer(self.spaces), action_to_env(self.spaces)
+        self._encode, self._to_env = row_encoder(self.spaces), action_to_env(self.spaces)
         self._ends_at_once = env.metadata.get("autoreset_mode") == gym.vector.AutoresetMode.SAME_STEP
         self._last = np.zeros((self.count, self.spaces.row_size), self.spaces.row_dtype)
 
@@ -104,8 +113,8 @@ class GymVecEnv:
             if self.notes is not None and self._masks is None and self.spaces.discrete and "action_mask" in info:
                 raise EnvironmentFault(f"{self.name}: {LATE_MASK}")
             masks, over = self._masks(info) if self._masks else None, np.asarray(terminated) | np.asarray(truncated)
-            if not held(reward):
-                bad = next(i for i, value in enumerate(reward) if not held(value))
+            if not fits_float32(reward):
+                bad = next(i for i, value in enumerate(reward) if not fits_float32(value))
                 raise NotFinite(
                     f"{self._where(bad)}: a step gave a reward that is not finite in float32 ({reward[bad]})"
                 )
@@ -117,7 +126,7 @@ class GymVecEnv:
     def close(self) -> None:
         """Leave the environments open: they belong to whoever made them."""
 
-    def _first_info(self) -> dict[str, Any]:
+    def _first_info(self) -> Info:
         """The info of a first reset; environments that take only one seed for all could not be reset alone."""
         each: Any = [0] * self.count
         try:
@@ -126,7 +135,7 @@ class GymVecEnv:
             if self._takes_one_seed():
                 raise self._resets_as_a_whole(safe_message(error)) from error
             raise
-        info: dict[str, Any] = self._answer(2, answer)[1]
+        info: Info = self._answer(2, answer)[1]
         return info
 
     def _takes_one_seed(self) -> bool:
@@ -140,7 +149,7 @@ class GymVecEnv:
         if not isinstance(answer, tuple) or len(answer) != size or not isinstance(answer[-1], dict):
             form = "observations, info" if size == 2 else "observations, rewards, terminated, truncated, info"
             call = "reset" if size == 2 else "step"
-            raise EnvironmentFault(f"{self.name}: {call}() returned {kind(answer)}, but must return ({form})")
+            raise EnvironmentFault(f"{self.name}: {call}() returned {shortened(answer)}, but must return ({form})")
         for name, part in zip(("rewards", "terminated", "truncated"), answer[1:-1], strict=False):
             if np.shape(part) != (self.count,):
                 raise EnvironmentFault(
@@ -153,35 +162,35 @@ class GymVecEnv:
         if self.spaces.masked and not over and (fault := why_not_a_mask(mask, self.spaces)):
             raise EnvironmentFault(f"{self._where(i)}: its mask after a {where} cannot be used: {fault}")
         try:
-            seen = row_of(obs, i)
+            seen = of_batch(obs, i)
         except (LookupError, TypeError) as error:
             raise EnvironmentFault(f"{self._where(i)}: {where}() gave no observation of it, but must of all") from error
         if self.notes is not None:
             with prefixed(self._where(i)):
-                examine_observation(seen, self.spaces, self.env.single_observation_space, f"{where}()", self.notes)
-        row = self._observe(seen, mask)
-        if not held(numbers_in(row, self.spaces.obs_size)):
+                check_observation(seen, self.spaces, self.env.single_observation_space, f"{where}()", self.notes)
+        row = self._encode(seen, mask)
+        if not fits_float32(numbers_in(row, self.spaces.obs_size)):
             raise NotFinite(f"{self._where(i)}: a {where} gave an observation that is not finite: {row}")
         return row
 
     def _refuse_other_resets(self, obs: Any, others: Iterable[int]) -> None:
         """Environments that were to be left alone must show what they showed before."""
         for i in others:
-            row = self._observe(row_of(obs, i), mask_in(self._last[i], self.spaces)).astype(self._last.dtype)
+            row = self._encode(of_batch(obs, i), mask_in(self._last[i], self.spaces)).astype(self._last.dtype)
             if row.tobytes() != self._last[i].tobytes():
                 raise self._resets_as_a_whole(f"environment {i} was to be left alone and shows something else")
 
     def _resets_as_a_whole(self, why: str) -> ToppoError:
         return ToppoError(
             f"{self.name} does not reset single environments, each by its seed and options['reset_mask'] ({why}): give "
-            f"the id or the function that makes one environment, and envs={self.count}, instead"
+            f"the id or the function that makes one environment, and n_envs={self.count}, instead"
         )
 
     def _where(self, i: int) -> str:
         return f"{self.name} (environment {i})"
 
 
-def masks_reader(env: VectorEnv, first_info: dict[str, Any]) -> Callable[[dict[str, Any]], Any] | None:
+def masks_reader(env: VectorEnv, first_info: Info) -> Callable[[Info], Any] | None:
     """The function from a step's info to the masks of all environments; None if they give none."""
     if isinstance(env.single_action_space, gym.spaces.Box):
         return None

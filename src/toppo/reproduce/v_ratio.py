@@ -11,7 +11,7 @@ import numpy as np
 from toppo.algos.contract import Segment
 from toppo.collect.actor import Actor, mlp_actor, noise_for
 from toppo.collect.pool import open_pool
-from toppo.envs import Environment, open_environment
+from toppo.envs import Environment, open_environment, resolve
 from toppo.learn.loop import train
 from toppo.learn.nets import acting_weights
 from toppo.learn.setup import Setup, initial_state, plan
@@ -48,7 +48,7 @@ def measure_during_training(
     """Train, and look at the oldest batch in memory every ``every`` steps."""
     spec = spec_for(env, algo, steps, seed)
     setup = setup_for(spec, env)
-    world = open_environment(env, 0)
+    world = open_environment(resolve(env), 0)
     pool = open_pool(plan(setup), env, 0)
     state = initial_state(setup)
     policies: dict[int, Any] = {0: state.learner.params.policy}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toppo.algos.settings import Common
-from toppo.envs.source import kind_of
+from toppo.envs import EnvSource, Source, resolve
 from toppo.runs.spec import Spec, algorithm, refuse_unknown, settings_from
 
 PAPER_TASKS = (
@@ -59,18 +59,19 @@ OVERRIDES: dict[tuple[str, str], Mapping[str, object]] = {
 }
 
 
-def defaults(algo: str, env: str) -> tuple[Common, Any]:
+def defaults(algo: str, env: EnvSource | Source) -> tuple[Common, Any]:
     """Shared and own settings of an algorithm on an environment."""
     chosen = algorithm(algo)
-    kind = kind_of(env)
+    kind = resolve(env).kind
     common = settings_from(Common, {**KINDS[kind], **chosen.common})
     return _changed(chosen.title, common, chosen.config(), OVERRIDES.get((kind, algo), {}))
 
 
-def spec_for(env: str, algo: str, total_timesteps: int, seed: int, **settings: object) -> Spec:
+def spec_for(env: EnvSource | Source, algo: str, total_timesteps: int, seed: int, **settings: object) -> Spec:
     """A spec from the defaults, with single settings changed by name, shared and own alike."""
-    common, config = _changed(algorithm(algo).title, *defaults(algo, env), settings)
-    return Spec(env=env, algo=algo, total_timesteps=total_timesteps, seed=seed, common=common, config=config)
+    source = resolve(env)
+    common, config = _changed(algorithm(algo).title, *defaults(algo, source), settings)
+    return Spec(env=source.name, algo=algo, total_timesteps=total_timesteps, seed=seed, common=common, config=config)
 
 
 def _changed(owner: str, common: Common, config: Any, settings: Mapping[str, object]) -> tuple[Common, Any]:

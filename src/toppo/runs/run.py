@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from toppo.collect.check_apart import check_env_in_subprocess
-from toppo.collect.child import can_live_elsewhere
 from toppo.collect.episodes import after_replay, say_lost
 from toppo.collect.faults import STRICT, FaultPolicy
 from toppo.collect.pool import open_pool
-from toppo.envs import EnvSource, Spaces, open_player
-from toppo.envs.check import NOT_REPEATED
-from toppo.envs.source import is_registered, name_of
+from toppo.envs import EnvSource, Source, Spaces, open_player, resolve
+from toppo.envs.check import NOT_REPEATED, check_env
 from toppo.envs.spaces import refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
-from toppo.envs.world import look
 from toppo.errors import CANNOT_CREATE, IO_ERROR, NO_INPUT, Fault, ToppoError
 from toppo.learn.loop import Iteration, train
 from toppo.learn.setup import Setup, acting, initial_state, new_setup, plan
@@ -64,15 +61,15 @@ Observe = Callable[[RunProgress], None]
 Tell = Callable[[str], object]  # takes a note or a warning in one sentence
 
 
-def setup_for(spec: Spec, source: EnvSource) -> Setup:
+def setup_for(spec: Spec, env: EnvSource | Source) -> Setup:
     """The fixed parts of a run, after a check of its environment in this process."""
-    return check_run(spec, source, RunOptions(workers=0))[0]
+    return check_run(spec, resolve(env), RunOptions(workers=0))[0]
 
 
-def check_run(spec: Spec, source: EnvSource, options: RunOptions) -> tuple[Setup, list[str]]:
+def check_run(spec: Spec, source: Source, options: RunOptions) -> tuple[Setup, list[str]]:
     """Check the environment where it is going to live; return the run's fixed parts and notes on what is odd."""
-    apart = options.workers and can_live_elsewhere(source)
-    spaces, notes = check_env_in_subprocess(source, options.fault_policy.env_timeout) if apart else look(source)
+    apart = options.workers and source.address is not None
+    spaces, notes = check_env_in_subprocess(source, options.fault_policy.env_timeout) if apart else check_env(source)
     limit = spaces.episode_limit
     steps = spec.config.n_steps // spec.common.n_envs
     if spec.common.reset_each_batch and (limit is None or steps < limit):
@@ -92,11 +89,16 @@ def setup_from(spec: Spec, spaces: Spaces) -> Setup:
 
 
 def start(
-    spec: Spec, source: EnvSource, root: Path, options: RunOptions, observe: Observe, tell: Tell = warnings.warn
+    spec: Spec,
+    env: EnvSource | Source,
+    root: Path,
+    options: RunOptions,
+    observe: Observe,
+    tell: Tell = warnings.warn,
 ) -> State:
     """Train a new run in a new directory."""
     layout = Layout(root.absolute())  # before the environment is made: it may change the working directory
-    run = _open_run(spec, source, layout, options, observe, tell)
+    run = _open_run(spec, resolve(env), layout, options, observe, tell)
     if layout.root.exists() and (not layout.root.is_dir() or {p.name for p in layout.root.iterdir()} - BEFORE_THE_SPEC):
         raise ToppoError(
             f"{root} exists already: continue it with `toppo resume {root}` or choose another --out", CANNOT_CREATE
@@ -114,7 +116,7 @@ def start(
 
 def resume(
     root: Path,
-    source: EnvSource | None,
+    env: EnvSource | Source | None,
     options: RunOptions,
     observe: Observe,
     tell: Tell = warnings.warn,
@@ -130,7 +132,7 @@ def resume(
             f"{root} was started with other versions ({', '.join(drift)}), and would not continue to the same "
             "numbers: install those, or continue all the same with --allow-drift"
         )
-    source = source if source is not None else registered_env_id(spec)
+    source = registered_source(spec) if env is None else resolve(env)
     run = _open_run(spec, source, layout, options, observe, tell)
     with exclusive(layout.lock):
         checkpoint = _newest_intact(run)
@@ -140,7 +142,7 @@ def resume(
 
 
 def _open_run(
-    spec: Spec, source: EnvSource, layout: Layout, options: RunOptions, observe: Observe, tell: Tell
+    spec: Spec, source: Source, layout: Layout, options: RunOptions, observe: Observe, tell: Tell
 ) -> "_Run":
     """Check the environment and prepare the run's first state; nothing is written yet."""
     setup, notes = check_run(spec, source, options)
@@ -198,14 +200,15 @@ def writing(root: Path) -> Iterator[None]:
         ) from error
 
 
-def registered_env_id(spec: Spec) -> str:
-    """The environment id of an untrusted spec: only ids that are registered already are made."""
-    if not is_registered(spec.env):
+def registered_source(spec: Spec) -> Source:
+    """The environment of an untrusted spec: only ids that are registered already are made."""
+    source = resolve(spec.env)
+    if not source.is_registered:
         raise ToppoError(
             f"the run's environment {spec.env!r} is not registered with Gymnasium here; "
             "if you trust it, name it yourself with --env"
         )
-    return spec.env
+    return source
 
 
 @dataclass
@@ -214,7 +217,7 @@ class _Run:
 
     spec: Spec
     setup: Setup
-    source: EnvSource
+    source: Source
     repeats: bool  # does the environment repeat itself after reset(seed=...)?
     layout: Layout
     options: RunOptions
@@ -227,7 +230,7 @@ class _Run:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint, which may come from an untrusted file."""
         facts = checkpoint.facts
-        refuse_other_spaces(name_of(self.source), self.setup.spaces, spaces_from_json(facts["spaces"]))
+        refuse_other_spaces(self.source.name, self.setup.spaces, spaces_from_json(facts["spaces"]))
         self.state = state_from_arrays(self.setup, checkpoint.arrays, facts.get("state", {}))
         self.offsets = _log_lengths(facts.get("offsets"))
         self.exact = facts.get("exact") is True

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from toppo.envs import Environment, Player
-from toppo.envs.atari import FRAMES, AtariGames, is_atari
-from toppo.envs.source import make
-from toppo.envs.vector import FirstEnv
+from toppo.envs import Environment, Player, Source, make, open_player
+from toppo.envs.atari import FRAMES
 from toppo.errors import IO_ERROR, EnvironmentFault, ToppoError
 from toppo.runs.evaluate import Policy, evaluate_policy
 
@@ -24,9 +22,9 @@ class VideoError(ToppoError):
         super().__init__(sentence, IO_ERROR)
 
 
-def record_video(policy: Policy, env_id: str, path: Path, seed: int, seconds: int = 8) -> float:
+def record_video(policy: Policy, source: Source, path: Path, seed: int, seconds: int = 8) -> float:
     """Record the beginning of an episode with the most likely actions; return what it has earned by then."""
-    env, render, fps = open_rendered(env_id)
+    env, render, fps = open_rendered(source)
     video = VideoFile(path, fps)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +34,7 @@ def record_video(policy: Policy, env_id: str, path: Path, seed: int, seconds: in
             episodes=1,
             seed=seed,
             max_steps=seconds * fps,
-            after_step=lambda reward: video.add(lambda: frame(env_id, render)),
+            after_step=lambda reward: video.add(lambda: frame(source.name, render)),
         )
     except OSError as error:
         raise VideoError(f"{path} cannot be written: {str(error).splitlines()[0]}") from error
@@ -100,15 +98,15 @@ def frame(env_id: str, render: Callable[[], object]) -> np.ndarray:
     return np.ascontiguousarray(picture[:height, :width])
 
 
-def open_rendered(env_id: str) -> tuple[Player, Callable[[], object], int]:
+def open_rendered(source: Source) -> tuple[Player, Callable[[], object], int]:
     """Open an environment that can be drawn, with its render function and its frames per second."""
-    if is_atari(env_id):
-        player = FirstEnv(AtariGames(env_id, 1))
+    if source.kind == "atari":
+        player = open_player(source)
         return player, lambda: enlarged(player.row[-84 * 84 :].reshape(84, 84)), 60 // FRAMES
     try:
-        env = Environment(make(env_id, render_mode="rgb_array"), env_id)
+        env = Environment(make(source, render_mode="rgb_array"), source.name)
     except EnvironmentFault as error:
-        raise VideoError(f"{env_id} cannot be recorded: with render_mode='rgb_array', {error}") from error
+        raise VideoError(f"{source.name} cannot be recorded: with render_mode='rgb_array', {error}") from error
     inner = env.env  # without the wrapper that forbids drawing before its own reset
     return env, inner.render, int(inner.metadata.get("render_fps", 30))
 

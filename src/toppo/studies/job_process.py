@@ -6,8 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from toppo.envs import open_player
-from toppo.envs.atari import is_atari
+from toppo.envs import open_player, resolve
 from toppo.errors import ToppoError
 from toppo.learn.state import State
 from toppo.rundir.curve import compact
@@ -53,10 +52,11 @@ def write_curve(spec: Spec, state: State, layout: Layout, path: Path) -> None:
 
 def test_returns(spec: Spec, state: State) -> list[float]:
     """Return the returns of test episodes with the most likely actions; none for Atari, scored by its training games."""
-    if is_atari(spec.env):
+    source = resolve(spec.env)
+    if source.kind == "atari":
         return []
-    world = open_player(spec.env)
-    tests = evaluate_policy(policy_of(state, runs.setup_for(spec, spec.env)), world, TEST_EPISODES, spec.seed)
+    world = open_player(source)
+    tests = evaluate_policy(policy_of(state, runs.setup_for(spec, source)), world, TEST_EPISODES, spec.seed)
     world.close()
     return [round(test.episode_return, 3) for test in tests]
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from toppo.envs import open_player
-from toppo.envs.atari import is_atari
-from toppo.envs.check import random_action
+from toppo.envs import open_player, resolve
+from toppo.envs.actions import random_action
 from toppo.envs.observations import mask_in
 from toppo.rundir.layout import read_json, write_json
 from toppo.runs.evaluate import Act, play_episodes
@@ -22,13 +21,14 @@ FILE = "random.json"
 
 def random_return(env_id: str) -> float:
     """Mean return of episodes with allowed actions drawn uniformly, the same every time."""
-    player = open_player(env_id)
+    source = resolve(env_id)
+    player = open_player(source)
     spaces = player.spaces
 
     def act_with(rng: np.random.Generator) -> Act:
         return lambda row: random_action(spaces, mask_in(row, spaces), rng)
 
-    if is_atari(env_id):
+    if source.kind == "atari":
         results = play_episodes(player, act_with, GAMES, seed=0, max_steps=inf)
     else:
         results = play_episodes(player, act_with, EPISODES, seed=0, max_steps=MAX_STEPS)
