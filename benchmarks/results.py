@@ -16,13 +16,14 @@ import numpy as np
 
 from benchmarks.page import RESULTS
 from toppo.plotting import save
-from toppo.report.compare import Group, Pair, count_runs, groups_of, pairs_of, verdict
+from toppo.report.atari import game_of
+from toppo.report.compare import Group, Pair, groups_of, pairs_of, verdict
 from toppo.report.figures import curves_figure
 from toppo.report.load import Loaded, load
 from toppo.report.page import About, write_report
-from toppo.report.scores import game_of
 from toppo.report.statistics import MIN_FOR_INTERVAL
-from toppo.report.tables import FINAL_COLUMNS, PAIR_COLUMNS, Cell, finals, number, pairs, show, summary
+from toppo.report.tables import FINAL_COLUMNS, PAIR_COLUMNS, Cell, final_rows, number, pair_rows, show, summary
+from toppo.report.text import counted
 from toppo.studies.paper import FAMILY, LONG_GAMES, MINIGRID
 
 LEARNING = RESULTS / "learning"
@@ -70,7 +71,7 @@ def judged(found: Pair | None, env: str, what: str, expected: int = 1) -> str:
     if found is None:
         return f"- {env}: {what} not measured yet."
     side = SIDES[found.final.side * expected]
-    steps = f"{found.budget:,} steps, {count_runs(found.final.runs)}"
+    steps = f"{found.budget:,} steps, {counted('run', found.final.runs)}"
     return (
         f"- {env}: **{side}**. {what}: final {show(found.final)}, area {show(found.area)} ({steps}; {verdict(found)})."
     )
@@ -114,7 +115,7 @@ def memory_moves(learning: list[Group]) -> list[str]:
         side = "open" if len(group.runs) < MIN_FOR_INTERVAL else "confirmed" if high - low >= 0.5 else "contradicted"
         lines.append(
             f"- {group.env}: **{side}**. |M| averaged over a hundredth of a run lies between {low:.2f} and {high:.2f} "
-            f"(5% and 95%), median {middle:.2f} ({count_runs(len(group.runs))})."
+            f"(5% and 95%), median {middle:.2f} ({counted('run', len(group.runs))})."
         )
     return ["Confirmed: the 5% and the 95% quantile are at least half a batch apart.", "", *lines]
 
@@ -254,11 +255,11 @@ def write_learning(loaded: Loaded, groups: list[Group]) -> None:
         "",
         *[f"- {sentence}" for sentence in summary(full, found)],
         "",
-        *table(FINAL_COLUMNS, finals(groups)),
+        *table(FINAL_COLUMNS, final_rows(groups)),
         "Differences of means. `toppo-reset_each_batch=False` continues episodes across batches instead of starting "
         "each with a reset:",
         "",
-        *table(PAIR_COLUMNS, pairs(found)),
+        *table(PAIR_COLUMNS, pair_rows(found)),
         "![learning curves](learning.png)",
         "",
         "PPO beside what others publish after 1M steps (test episodes with the most likely action; their tasks are "

@@ -11,7 +11,7 @@ from toppo.envs.single import open_player
 from toppo.envs.source import make, resolve
 from toppo.envs.vector import ResetSpec
 from toppo.errors import EnvironmentFault, ToppoError
-from toppo.report.scores import human_normalised
+from toppo.report.atari import human_normalised
 from toppo.runs.presets import PAPER_GAMES, defaults
 
 pytest.importorskip("ale_py", reason="no ale-py")

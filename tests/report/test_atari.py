@@ -1,7 +1,7 @@
 """Atari scores in the report, against sums done by hand."""
 
 from tests.support.curves import curve, group
-from toppo.report.atari import across, games
+from toppo.report.atari import rows_across_games, score_rows
 from toppo.report.load import load
 from toppo.report.page import About, write_report
 from toppo.rundir.layout import write_json
@@ -23,13 +23,13 @@ def test_scores_stand_between_random_and_human_play():
         group([[500.0]], env=CARNIVAL),  # no human score is in use
         group([[5.0]], env="Pendulum-v1"),
     ]
-    assert text(games(groups, {BREAKOUT: 1.5})) == [
+    assert text(score_rows(groups, {BREAKOUT: 1.5})) == [
         ["Breakout", "toppo", "2", "16.1", "1.5", "1.7", "30.5", "0.5"],
         ["Qbert", "toppo", "1", "163.9", "-", "163.9", "13,455", "0"],
         ["Qbert", "toppo", "1", "26,746", "-", "163.9", "13,455", "2"],
         ["Gopher", "toppo", "1", "-", "-", "257.6", "2,412", "-"],
     ]
-    assert text(across(groups)) == [["toppo", "3", "0.8333", "0.5", "0.8333 (mean)"]]
+    assert text(rows_across_games(groups)) == [["toppo", "3", "0.8333", "0.5", "0.8333 (mean)"]]
 
 
 def test_the_report_shows_them_and_only_where_there_are_games(tmp_path):

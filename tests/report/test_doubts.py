@@ -8,10 +8,14 @@ from tests.support.curves import curve, group, run_directory
 from toppo.errors import ToppoError
 from toppo.plotting import colours_of, subplots
 from toppo.report.compare import groups_of, pairs_of
+from toppo.report.curves import SPEC_SCHEMA, run_from_curve
 from toppo.report.figures import draw_curves
-from toppo.report.load import MAX_NAME, load, named, run_from_curve, run_from_directory
-from toppo.report.tables import finals, summary
+from toppo.report.load import load
+from toppo.report.run_directories import run_from_directory
+from toppo.report.tables import final_rows, summary
+from toppo.report.text import MAX_NAME, unique_name
 from toppo.rundir.jsonl import read_lines, rows_and_gaps
+from toppo.runs import spec
 
 
 def write(folder, **curves):
@@ -91,8 +95,8 @@ def test_arms_that_differ_only_at_the_end_of_a_long_name_stay_two(tmp_path):
     found = groups_of(load(tmp_path))
     assert [len(g.runs) for g in found] == [2, 2]
     assert all(len(g.arm) <= MAX_NAME for g in found)
-    assert named("a\x00") != named("a\x01")
-    assert named("toppo") == "toppo"
+    assert unique_name("a\x00") != unique_name("a\x01")
+    assert unique_name("toppo") == "toppo"
     far = "e" * 100  # an environment with a long name hides no arm
     assert run_from_curve(curve(env=far), f"x-{far}-0").arm == "x"
 
@@ -118,6 +122,17 @@ def test_tests_at_steps_that_are_none_are_refused(tests):
         run_from_curve(curve(evaluations=tests), "toppo-E-0")
 
 
+def test_curves_of_an_older_schema_are_left_out_in_one_sentence(tmp_path):
+    assert SPEC_SCHEMA == spec.SCHEMA
+    old = curve(seed=1)
+    old["spec"]["schema"] = 1
+    write(tmp_path, toppo_E_0=curve(), toppo_E_1=old)
+    (told,) = load(tmp_path).problems
+    assert (
+        told == "toppo-E-1.json is left out: its spec has schema 1, but this version of toppo reads 2: train it again"
+    )
+
+
 def test_an_arm_of_fewer_steps_does_not_compete(tmp_path):
     short = curve(algo="ppo", returns=[9.0, 9.0])
     short["spec"]["total_timesteps"] = 50
@@ -125,8 +140,9 @@ def test_an_arm_of_fewer_steps_does_not_compete(tmp_path):
     write(tmp_path, toppo_E_0=curve(returns=[1.0, 2.0]), ppo_E_0=short)
     groups = groups_of(load(tmp_path))
     (told,) = summary(groups, pairs_of(groups))
-    assert "highest final return is toppo's, 2 (1 run). That is after 100 steps, and without ppo (50 steps)." in told
-    assert [row[1].kind for row in finals(groups)] == ["best", ""]
+    assert "toppo has the highest final return, 2 (1 run)." in told
+    assert "This compares arms after 100 steps and leaves out ppo (50 steps)." in told
+    assert [row[1].kind for row in final_rows(groups)] == ["best", ""]
 
 
 def test_only_the_wanted_runs_are_read_and_curves_keep_what_their_run_logged(tmp_path):

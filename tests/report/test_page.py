@@ -14,7 +14,7 @@ from tests.support.curves import curve, run_directory, study_curves
 from toppo.errors import NO_INPUT, ToppoError
 from toppo.plotting import QUICK_RUN
 from toppo.report.load import load
-from toppo.report.page import About, parts_of, render, write_report
+from toppo.report.page import About, render, sections_of, write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PAYLOADS = [
@@ -114,7 +114,7 @@ def hostile(tmp_path_factory):
 
 def test_the_same_runs_give_the_same_page(tmp_path):
     loaded, about = load(study_curves(tmp_path)), About("x", "y")
-    assert render(loaded, parts_of(loaded, "std"), about) == render(loaded, parts_of(loaded, "std"), about)
+    assert render(loaded, sections_of(loaded, "std"), about) == render(loaded, sections_of(loaded, "std"), about)
 
 
 def test_every_payload_is_only_text(hostile):
@@ -138,7 +138,7 @@ def test_a_page_has_all_its_parts(tmp_path):
     for name in ("summary", "curves", "finals", "pairs", "aggregates", "profile", "tests", "memory", "settings"):
         assert f'id="{name}"' in page
     assert "toppo (5 runs)" in page
-    assert "E: the highest final return is" in page
+    assert "has the highest final return" in page
     assert f"{QUICK_RUN}: a tenth of it" in page
     figures = {p.name for p in (tmp_path / "page-figures").iterdir()}
     assert {"curves.png", "curves.pdf", "finals.png", "aggregates.pdf"} <= figures

@@ -8,8 +8,10 @@ from tests.support.curves import curve, group, run_directory
 from toppo.errors import BAD_DATA, IO_ERROR, NO_INPUT, ToppoError
 from toppo.plotting import colours_of, subplots
 from toppo.report.compare import fill_gaps, groups_of, pairs_of, scores_of, verdict
+from toppo.report.curves import arm_of
 from toppo.report.figures import curves_figure, draw_curves, learning_curves
-from toppo.report.load import arm_of, load, run_from_directory
+from toppo.report.load import load
+from toppo.report.run_directories import run_from_directory
 from toppo.rundir.layout import write_json
 
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
@@ -141,7 +143,7 @@ def test_pairs_share_the_smaller_budget_and_say_how_sure_they_are():
     nothing = theirs._replace(runs=[r._replace(returns=np.full(2, np.nan)) for r in theirs.runs])
     assert verdict(pairs_of([ours, nothing])[0]) == "open: a run has no return"
     assert verdict(pairs_of([ours, ours._replace(arm="x")])[0]) == "no clear difference"
-    assert verdict(pairs_of([ours, theirs._replace(runs=theirs.runs[:3])])[0]) == "open: 3 runs, no interval below 5"
+    assert verdict(pairs_of([ours, theirs._replace(runs=theirs.runs[:3])])[0]) == "open: 3 runs, an interval needs 5"
 
 
 def test_scores_have_a_random_policy_at_0_and_ppo_at_1():

@@ -5,11 +5,12 @@ import pytest
 
 from tests.support.curves import curve, group
 from toppo.report.compare import aggregates_of, scores_of
+from toppo.report.curves import run_from_curve
 from toppo.report.figures import aggregates_figure, finals_figure, profile_figure
-from toppo.report.load import Loaded, run_from_curve
-from toppo.report.page import About, parts_of, render
+from toppo.report.load import Loaded
+from toppo.report.page import About, render, sections_of
 from toppo.report.statistics import bootstrap, mean, pooled
-from toppo.report.tables import across_tasks, aggregates, number, settings, show
+from toppo.report.tables import across_tasks, aggregate_rows, number, setting_rows, show
 
 
 def arms(seeds, envs="EF", arms=("toppo", "ppo")):
@@ -27,9 +28,9 @@ def labels(axis):
 
 
 def test_without_scores_or_times_the_page_says_why():
-    parts = {p.id: p for p in parts_of(loaded(arms(1, arms=("toppo",))), "bootstrap")}
-    assert "No task has one. Left out: E, F, where there is no ppo." in parts["aggregates"].text
-    assert "Not kept in compact curves" in parts["times"].text
+    parts = {p.id: p for p in sections_of(loaded(arms(1, arms=("toppo",))), "bootstrap")}
+    assert "No task has a score. Left out: E, F, where there is no ppo." in parts["aggregates"].text
+    assert "Compact curves do not keep run times" in parts["times"].text
     assert not parts["times"].rows
     assert "tests" not in parts
 
@@ -37,7 +38,7 @@ def test_without_scores_or_times_the_page_says_why():
 def test_tests_at_other_steps_are_drawn_and_what_was_not_tested_is_named():
     tests = [[[50, 1.0], [100, 3.0]], [[25, 1.0], [75, 3.0]], [], [[50, None]]]
     runs = [run_from_curve(curve(seed=i, evaluations=t), f"toppo-E-{i}") for i, t in enumerate(tests)]
-    (part,) = [p for p in parts_of(Loaded(runs, [], {}), "bootstrap") if p.id == "tests"]
+    (part,) = [p for p in sections_of(Loaded(runs, [], {}), "bootstrap") if p.id == "tests"]
     (axis,) = part.figure.axes
     line = axis.get_lines()[0]
     assert line.get_xdata().tolist() == [25, 75]  # as far as both were tested
@@ -48,9 +49,9 @@ def test_tests_at_other_steps_are_drawn_and_what_was_not_tested_is_named():
 def test_few_runs_have_a_mean_and_no_iqm_and_are_counted_per_task():
     random = {"E": 0.0, "F": 0.0}
     one, five = (aggregates_of(scores_of(arms(n), random)) for n in (1, 5))
-    assert [row[2].text.endswith(" (mean)") for row in aggregates(one)] == [True, True]
-    assert [row[2].text.endswith(" (mean)") for row in aggregates(five)] == [False, False]
-    assert [row[1].text for row in aggregates(five)] == ["5", "5"]
+    assert [row[2].text.endswith(" (mean)") for row in aggregate_rows(one)] == [True, True]
+    assert [row[2].text.endswith(" (mean)") for row in aggregate_rows(five)] == [False, False]
+    assert [row[1].text for row in aggregate_rows(five)] == ["5", "5"]
     assert aggregates_figure(one).axes[0].get_title() == "IQM (mean with fewer than 4 runs)"
     drawn = aggregates_figure(five).axes[0]
     assert drawn.get_title() == "IQM"
@@ -97,7 +98,7 @@ def test_settings_are_told_with_the_tasks_that_have_them():
     found = arms(2, "EFG", ("toppo",))
     found[2] = found[2]._replace(runs=[r._replace(settings={"n_steps": 9}) for r in found[2].runs])
     told = ", ".join(f"{k} = {v}" for k, v in found[0].runs[0].settings.items())
-    rows = [[cell.text for cell in row] for row in settings(found)]
+    rows = [[cell.text for cell in row] for row in setting_rows(found)]
     assert rows == [["toppo", "E, F", told], ["toppo", "G", "n_steps = 9"]]
 
 

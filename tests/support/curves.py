@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from toppo.report.compare import Group
-from toppo.report.load import run_from_curve
+from toppo.report.curves import run_from_curve
 from toppo.rundir.jsonl import JsonLines
 from toppo.rundir.layout import write_json
 from toppo.runs.spec import to_json
@@ -28,6 +28,7 @@ def run_directory(root, algo="toppo", env="Pendulum-v1", seed=0, episodes=40, sh
 
 def curve(name="toppo-E-0", algo="toppo", env="E", seed=0, returns=(1.0, 2.0), **more):
     spec = {
+        "schema": 2,
         "algo": algo,
         "env": env,
         "seed": seed,

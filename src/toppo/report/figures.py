@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toppo.plotting import INK, add_legend, colours_of, panels, save, set_labels, set_rows, set_title, subplots
-from toppo.report.compare import Aggregate, Group, Scores, count_runs, fill_gaps
-from toppo.report.load import Run, run_from_directory
+from toppo.report.compare import Aggregate, Group, Scores, fill_gaps
+from toppo.report.curves import Run
+from toppo.report.run_directories import run_from_directory
 from toppo.report.statistics import (
     MIN_FOR_INTERVAL,
     MIN_FOR_IQM,
@@ -21,6 +22,7 @@ from toppo.report.statistics import (
     pooled,
     profile_band,
 )
+from toppo.report.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +82,7 @@ def curves_figure(groups: list[Group], shading: str = "bootstrap", series: str =
         set_title(axis, env)
     lines = {arm: line for axis in axes for line, arm in zip(*axis.get_legend_handles_labels(), strict=True)}
     counts = {arm: [len(runs_with_curve(g, series)) for g in groups if g.arm == arm] for arm in lines}
-    names = [f"{arm} ({count_runs(*counts[arm])})" for arm in lines]
+    names = [f"{arm} ({counted('run', *counts[arm])})" for arm in lines]
     columns = round(figure.get_figwidth() / 2.1)
     figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // columns))
     if names:
@@ -132,7 +134,7 @@ def profile_figure(scores: Scores) -> "Figure":
     figure, axes = subplots(1, 1, width=6.0, height=3.6)
     axis = axes[0, 0]
     for arm, strata in scores.arms.items():
-        name = f"{arm} ({count_runs(sum(map(len, strata)))})"
+        name = f"{arm} ({counted('run', sum(map(len, strata)))})"
         axis.plot(levels, performance_profile(strata, levels), color=colours[arm], label=name)
         if min(map(len, strata)) >= MIN_FOR_INTERVAL:
             axis.fill_between(levels, *profile_band(strata, levels), color=colours[arm], alpha=0.18, linewidth=0)
@@ -141,7 +143,7 @@ def profile_figure(scores: Scores) -> "Figure":
     )
     beyond = {f"below {low:g}": int(np.sum(all_scores < low)), f"above {high:g}": int(np.sum(all_scores > high))}
     if any(beyond.values()):
-        set_title(axis, "not shown: " + ", ".join(f"{count_runs(n)} {where}" for where, n in beyond.items() if n))
+        set_title(axis, "not shown: " + ", ".join(f"{counted('run', n)} {where}" for where, n in beyond.items() if n))
     add_legend(axis)
     return figure
 
@@ -164,7 +166,7 @@ def aggregates_figure(found: list[Aggregate]) -> "Figure":
             axis.scatter([estimate.value], [row], color=colour, marker="|", s=200, linewidth=2.2)
             if estimate.low is not None:
                 axis.plot([estimate.low, estimate.high], [row, row], color=colour, linewidth=4, alpha=0.4)
-        set_rows(axis, [f"{a.arm} ({count_runs(*a.runs)} per task)" for a in found])
+        set_rows(axis, [f"{a.arm} ({counted('run', *a.runs)} per task)" for a in found])
         set_title(axis, title)
     axes[0, 2].axvline(0.5, color=INK, alpha=0.4, linewidth=0.8)
     return figure

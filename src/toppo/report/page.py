@@ -1,7 +1,7 @@
-"""The report: one HTML file that needs nothing else, and the same figures for papers."""
+"""The report: one HTML file that needs nothing else, and its figures for papers."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -10,7 +10,7 @@ from markupsafe import Markup
 from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.plotting import QUICK_RUN, mark_quick_run, save_png_and_pdf, to_svg, write_output
 from toppo.report import atari, tables
-from toppo.report.compare import Group, aggregates_of, count_runs, groups_of, pairs_of, scores_of
+from toppo.report.compare import Group, aggregates_of, groups_of, pairs_of, scores_of
 from toppo.report.figures import (
     BANDS,
     aggregates_figure,
@@ -19,32 +19,36 @@ from toppo.report.figures import (
     profile_figure,
     runs_with_curve,
 )
-from toppo.report.load import Loaded, clean
+from toppo.report.load import Loaded
 from toppo.report.tables import Cell, number
+from toppo.report.text import clean, counted
 from toppo.rundir.files import refuse_to_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_COMMAND = 1000  # letters
 
 
-class Part(NamedTuple):
+class Section(NamedTuple):
     """A section of the page."""
 
     id: str
     title: str
     text: str = ""
-    figure: Any = None
+    figure: Optional["Figure"] = None
     caption: str = ""
     columns: tuple[str, ...] = ()
     rows: list[list[Cell]] = []  # noqa: RUF012 - never changed
 
 
 class About(NamedTuple):
-    """What the page says of itself."""
+    """What the page says about itself."""
 
     title: str
     command: str
     band: str = "bootstrap"
-    quick_run: str = ""  # why nothing follows from it
+    quick_run: str = ""  # why the page allows no conclusion
 
 
 def write_report(loaded: Loaded, out: Path, about: About) -> None:
@@ -55,171 +59,173 @@ def write_report(loaded: Loaded, out: Path, about: About) -> None:
     refuse_to_write(out)
     if figures.is_symlink():
         raise ToppoError(f"{figures} is a link: remove it, or choose another --out", CANNOT_CREATE)
-    parts = parts_of(loaded, about.band)
-    for part in parts:
-        if part.figure is not None:
+    sections = sections_of(loaded, about.band)
+    for section in sections:
+        if section.figure is not None:
             if about.quick_run:
-                mark_quick_run(part.figure, about.quick_run)
-            save_png_and_pdf(part.figure, figures, part.id)
-    write_output(out, render(loaded, parts, about).encode())
+                mark_quick_run(section.figure, about.quick_run)
+            save_png_and_pdf(section.figure, figures, section.id)
+    write_output(out, render(loaded, sections, about).encode())
 
 
-def render(loaded: Loaded, parts: list[Part], about: About) -> str:
-    """The page.  All text is escaped; the only markup that passes are our own drawings."""
+def render(loaded: Loaded, sections: list[Section], about: About) -> str:
+    """Return the page.  All text is escaped; only our own drawings pass as markup."""
     pages = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    groups, command = groups_of(loaded), clean(about.command, MAX_COMMAND)
-    shown = [
-        p._asdict() | {"svg": Markup(to_svg(p.figure, p.id)) if p.figure is not None else "", "again": command}
-        for p in parts
-    ]
+    groups = groups_of(loaded)
+    summary = tables.summary(groups, pairs_of(groups))
+    summary += tables.across_tasks(aggregates_of(scores_of(groups, loaded.random)))
+    drawings = [Markup(to_svg(s.figure, s.id)) if s.figure is not None else "" for s in sections]
     return pages.get_template("page.html").render(
         title=clean(about.title),
-        command=command,
+        command=clean(about.command, MAX_COMMAND),
         quick_run=f"{QUICK_RUN}: {about.quick_run}" if about.quick_run else "",
-        runs=count_runs(len(loaded.runs)),
+        runs=counted("run", len(loaded.runs)),
         arms=list(dict.fromkeys(g.arm for g in groups)),
         envs=list(dict.fromkeys(g.env for g in groups)),
-        summary=tables.summary(groups, pairs_of(groups))
-        + tables.across_tasks(aggregates_of(scores_of(groups, loaded.random))),
+        summary=summary,
         problems=loaded.problems,
-        parts=shown,
+        sections=[s._asdict() | {"svg": svg} for s, svg in zip(sections, drawings, strict=True)],
     )
 
 
-def parts_of(loaded: Loaded, band: str) -> list[Part]:
-    """All sections after the summary."""
+def sections_of(loaded: Loaded, band: str) -> list[Section]:
+    """Return all sections after the summary."""
     groups = groups_of(loaded)
     spread = "95% bootstrap interval of the mean" if band == "bootstrap" else "one standard deviation"
-    shade = f"{spread} (dashed: IQM); below five runs, every run" if band == "bootstrap" else spread
-    parts = [
-        Part(
-            "curves",
-            "Learning curves",
+    shade = f"{spread} (dashed: IQM); with fewer than five runs, every run" if band == "bootstrap" else spread
+    sections = [
+        Section(
+            id="curves",
+            title="Learning curves",
             figure=curves_figure(groups, band),
             caption=f"Mean return of the training episodes that ended between two points of a grid. Shaded: {shade}.",
         ),
-        Part(
-            "finals",
-            "Final returns",
-            "Final: mean return of the training episodes in the last tenth of the steps. Area: mean return over all "
-            "steps. Test: 10 episodes with the most likely action at the end. Brackets: 95% stratified bootstrap "
-            "intervals over runs, from five runs on; below four runs the IQM is the mean. Bold: the highest mean final "
-            "return of the arms with the most steps.",
-            finals_figure(groups, band),
-            f"Every run a dot, the mean a bar. Band: {spread}.",
-            tables.FINAL_COLUMNS,
-            tables.finals(groups),
+        Section(
+            id="finals",
+            title="Final returns",
+            text="Final: mean return of the training episodes in the last tenth of the steps. Area: mean return over "
+            "all steps. Test: 10 episodes with the most likely action at the end. Brackets: 95% stratified bootstrap "
+            "intervals over runs, with at least five runs. With fewer than four runs the IQM is the mean. Bold: the "
+            "highest mean final return of the arms with the most steps.",
+            figure=finals_figure(groups, band),
+            caption=f"Each dot is a run, each bar a mean. Band: {spread}.",
+            columns=tables.FINAL_COLUMNS,
+            rows=tables.final_rows(groups),
         ),
     ]
     pairs = pairs_of(groups)
     if pairs:
-        parts.append(Part("pairs", "Differences", columns=tables.PAIR_COLUMNS, rows=tables.pairs(pairs)))
-    return parts + _games(loaded, groups) + _across(loaded, groups) + _rest(groups, band)
+        rows = tables.pair_rows(pairs)
+        sections.append(Section(id="pairs", title="Differences", columns=tables.PAIR_COLUMNS, rows=rows))
+    sections += _atari(loaded, groups) + _across_tasks(loaded, groups) + _tests(groups, band) + _memory(groups, band)
+    return sections + _run_facts(groups)
 
 
-def _games(loaded: Loaded, groups: list[Group]) -> list[Part]:
-    rows = atari.games(groups, loaded.random)
+def _atari(loaded: Loaded, groups: list[Group]) -> list[Section]:
+    rows = atari.score_rows(groups, loaded.random)
     if not rows:
         return []
-    text = (
-        "Score: the final return, of whole atari. Human-normalised: (score - random) / (human - random), by the scores "
-        "of random and human play in common use; a random policy was measured here besides."
-    )
-    over = (
-        "Human-normalised scores over the games on which at least one game was finished; below four games the IQM is "
-        "the mean."
-    )
     return [
-        Part("games", "Atari games", text, columns=atari.GAME_COLUMNS, rows=rows),
-        Part("games-across", "Across games", over, columns=atari.ACROSS_COLUMNS, rows=atari.across(groups)),
+        Section(
+            id="games",
+            title="Atari games",
+            text="Score: the final return of full games. Human-normalised: (score - random) / (human - random), with "
+            'the scores of random and human play in common use. The column "random, measured" is a random policy '
+            "measured here.",
+            columns=atari.GAME_COLUMNS,
+            rows=rows,
+        ),
+        Section(
+            id="games-across",
+            title="Across games",
+            text="Human-normalised scores over the games with at least one finished episode. With fewer than four "
+            "games the IQM is the mean.",
+            columns=atari.ACROSS_COLUMNS,
+            rows=atari.rows_across_games(groups),
+        ),
     ]
 
 
-def _across(loaded: Loaded, groups: list[Group]) -> list[Part]:
+def _across_tasks(loaded: Loaded, groups: list[Group]) -> list[Section]:
     scores = scores_of(groups, loaded.random)
     text = "Score: (final return - random policy) / (mean final return of ppo - random policy)."
     reasons = dict.fromkeys(scores.left_out.values())
-    left_out = {why: ", ".join(e for e, w in scores.left_out.items() if w == why) for why in reasons}
-    without = "".join(f" Left out: {envs}, {why}." for why, envs in left_out.items())
+    envs_without = {why: ", ".join(e for e, w in scores.left_out.items() if w == why) for why in reasons}
+    left_out = "".join(f" Left out: {envs}, {why}." for why, envs in envs_without.items())
     if not scores.arms:
-        return [Part("aggregates", "Across tasks", f"{text} No task has one.{without}")]
+        return [Section(id="aggregates", title="Across tasks", text=f"{text} No task has a score.{left_out}")]
     found = aggregates_of(scores)
     constants = (
         f"{e} {number(scores.zero[e])} and {number(scores.one[e])} after {scores.budget[e]:,} steps"
         for e in scores.zero
     )
-    text += f" The two constants: {'; '.join(constants)}."
+    text += f" Random policy and ppo: {'; '.join(constants)}."
     if others := sorted({g.arm for g in groups} - set(scores.arms)):
-        text += f" Not on all of these tasks, and so left out: {', '.join(others)}."
-    text += without
+        text += f" Left out, because they did not run on all of these tasks: {', '.join(others)}."
     return [
-        Part(
-            "aggregates",
-            "Across tasks",
-            text,
-            aggregates_figure(found),
-            "IQM: mean of the middle half of all runs of all tasks, of fewer than four runs the mean of all. "
+        Section(
+            id="aggregates",
+            title="Across tasks",
+            text=text + left_out,
+            figure=aggregates_figure(found),
+            caption="IQM: mean of the middle half of all runs of all tasks; the mean with fewer than four runs. "
             "Optimality gap: how far runs fall short of 1. "
-            "P: probability that a run of toppo beats a run of the other, mean over tasks.",
-            tables.AGGREGATE_COLUMNS,
-            tables.aggregates(found),
+            "P: probability that a run of toppo beats a run of the other arm, mean over tasks.",
+            columns=tables.AGGREGATE_COLUMNS,
+            rows=tables.aggregate_rows(found),
         ),
-        Part(
-            "profile",
-            "Performance profile",
+        Section(
+            id="profile",
+            title="Performance profile",
             figure=profile_figure(scores),
-            caption="Share of runs above every score, mean over tasks. Shaded, from five runs per task on: 95% "
+            caption="Share of runs above every score, mean over tasks. Shaded, with at least five runs per task: 95% "
             "stratified bootstrap interval.",
         ),
     ]
 
 
-def _rest(groups: list[Group], band: str) -> list[Part]:
-    parts = []
+def _tests(groups: list[Group], band: str) -> list[Section]:
     tested = tests_as_curves(groups)
-    if drawn := [g for g in tested if runs_with_curve(g)]:
-        without = [f"{g.arm} on {g.env} ({_drawn(g)})" for g in tested if len(runs_with_curve(g)) < len(g.runs)]
-        parts.append(
-            Part(
-                "tests",
-                "Tests during training",
-                figure=curves_figure(drawn, band, y_label="return of test episodes"),
-                caption="Mean of 10 episodes with the most likely action, at intervals; as far as all runs were tested."
-                + (f" Not all runs were tested: {', '.join(without)}." if without else ""),
-            )
-        )
-    remembering = [g for g in groups if _moves(g)]
-    if remembering:
-        parts.append(
-            Part(
-                "memory",
-                "Batches in M",
-                figure=curves_figure(remembering, band, "memory/size", "|M|"),
-                caption="The newest batch included.",
-            )
-        )
-    times = tables.times(groups)
-    text = "Median over iterations, mean over runs; whatever else the machine did at the time is in it."
-    kept = text if times else "Not kept in compact curves: a report of the run directories shows them."
-    parts.append(Part("times", "Run times", kept, columns=tables.TIME_COLUMNS, rows=times))
-    parts.append(Part("settings", "Settings", columns=tables.SETTING_COLUMNS, rows=tables.settings(groups)))
-    parts.append(Part("versions", "Versions", columns=("package", "version"), rows=tables.versions(groups)))
-    return parts
+    drawn = [g for g in tested if runs_with_curve(g)]
+    if not drawn:
+        return []
+    caption = "Mean of 10 episodes with the most likely action, at intervals; as far as all runs were tested."
+    counts = [(g, len(runs_with_curve(g))) for g in tested]
+    if partly := [f"{g.arm} on {g.env} ({n} of {len(g.runs)})" for g, n in counts if n < len(g.runs)]:
+        caption += f" Not all runs were tested: {', '.join(partly)}."
+    figure = curves_figure(drawn, band, y_label="return of test episodes")
+    return [Section(id="tests", title="Tests during training", figure=figure, caption=caption)]
 
 
 def tests_as_curves(groups: list[Group]) -> list[Group]:
-    """Groups whose returns are those of the tests, at the steps of the tests."""
+    """Replace the returns of training by those of the tests, at the steps of the tests."""
     return [
         g._replace(runs=[r._replace(grid=r.evaluations[:, 0], returns=r.evaluations[:, 1]) for r in g.runs])
         for g in groups
     ]
 
 
-def _drawn(group: Group) -> str:
-    return f"{len(runs_with_curve(group))} of {len(group.runs)}"
+def _memory(groups: list[Group], band: str) -> list[Section]:
+    def keeps_old_batches(group: Group) -> bool:
+        return any(np.nanmax(r.series.get("memory/size", np.zeros(0)), initial=0) > 1 for r in group.runs)
+
+    off_policy = [g for g in groups if keeps_old_batches(g)]
+    if not off_policy:
+        return []
+    figure = curves_figure(off_policy, band, "memory/size", "|M|")
+    return [Section(id="memory", title="Batches in M", figure=figure, caption="M includes the newest batch.")]
 
 
-def _moves(group: Group) -> bool:
-    return any(np.nanmax(r.series.get("memory/size", np.zeros(0)), initial=0) > 1 for r in group.runs)
+def _run_facts(groups: list[Group]) -> list[Section]:
+    times = tables.time_rows(groups)
+    text = "Median over iterations, mean over runs. Other programs on the machine at the time slow these numbers."
+    if not times:
+        text = "Compact curves do not keep run times: make the report from the run directories to see them."
+    columns = ("package", "version")
+    return [
+        Section(id="times", title="Run times", text=text, columns=tables.TIME_COLUMNS, rows=times),
+        Section(id="settings", title="Settings", columns=tables.SETTING_COLUMNS, rows=tables.setting_rows(groups)),
+        Section(id="versions", title="Versions", columns=columns, rows=tables.version_rows(groups)),
+    ]

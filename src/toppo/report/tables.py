@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppo.report.compare import OURS, Aggregate, Group, Pair, best_of, count_runs, span, verdict
+from toppo.report.compare import OURS, Aggregate, Group, Pair, best_of, verdict
 from toppo.report.statistics import MIN_FOR_IQM, Estimate, bootstrap, iqm, mean, pooled
+from toppo.report.text import counted, span
 
 FINAL_COLUMNS = ("task", "arm", "steps", "runs", "final, mean", "final, IQM", "area, mean", "area, IQM", "test, mean")
 PAIR_COLUMNS = ("task", "pair", "steps", "final", "area", "final return is")
@@ -22,51 +23,51 @@ class Cell(NamedTuple):
 
 
 def number(value: float | None) -> str:
-    """Four digits; from a thousand on the whole number, in groups of three."""
+    """Format a number with four digits, or as an integer with separators if it has a thousand or more."""
     if value is None or np.isnan(value):
         return "-"
     return f"{value:,.0f}" if 999.95 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def show(estimate: Estimate | None) -> str:
-    """A number with its interval, if it has one."""
+    """Format an estimate with its interval, if it has one."""
     if estimate is None or estimate.low is None or np.isnan(estimate.value):
         return number(estimate.value if estimate else None)
     return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
 
 
 def show_iqm(estimate: Estimate, runs: int) -> str:
-    """An IQM of so many runs; of few it is the mean, and is called so."""
+    """Format an IQM; with too few runs it is the mean, and says so."""
     return show(estimate) + (" (mean)" if runs < MIN_FOR_IQM else "")
 
 
 def summary(groups: list[Group], pairs: list[Pair]) -> list[str]:
-    """Who wins where, by how much, and how sure that is."""
+    """Say for every task which arm wins, by how much, and how sure that is."""
     sentences = []
     for env in dict.fromkeys(g.env for g in groups):
         here = [g for g in groups if g.env == env]
         best = best_of(here)
-        reached = f"{number(best.final().mean())} ({count_runs(len(best.runs))})"
+        reached = f"{number(best.final().mean())} ({counted('run', len(best.runs))})"
         if len(here) == 1:
             sentences.append(f"{env}: {best.arm} reached {reached}.")
             continue
-        told = f"{env}: the highest final return is {best.arm}'s, {reached}."
+        told = f"{env}: {best.arm} has the highest final return, {reached}."
         if shorter := [g for g in here if g.budget < best.budget]:
-            told += f" That is after {best.budget:,} steps, and without "
-            told += ", ".join(f"{g.arm} ({g.budget:,} steps)" for g in shorter) + "."
+            left_out = ", ".join(f"{g.arm} ({g.budget:,} steps)" for g in shorter)
+            told += f" This compares arms after {best.budget:,} steps and leaves out {left_out}."
         ours = [p for p in pairs if p.env == env]
         few = [p for p in ours if p.final.low is None and not np.isnan(p.final.value)]
         if sure := [f"{p.theirs} {show(p.final)} ({verdict(p)})" for p in ours if p not in few]:
             told += f" {ours[0].ours} minus the others: {'; '.join(sure)}."
         if few:
             told += f" {ours[0].ours} minus the others, with too few runs to judge: "
-            told += ", ".join(f"{p.theirs} {show(p.final)} ({count_runs(p.final.runs)})" for p in few) + "."
+            told += ", ".join(f"{p.theirs} {show(p.final)} ({counted('run', p.final.runs)})" for p in few) + "."
         sentences.append(told)
     return sentences
 
 
 def across_tasks(found: list[Aggregate]) -> list[str]:
-    """What follows over all tasks together, if there are several."""
+    """Say what follows over all tasks, if there are several."""
     if not found or len(found[0].runs) < 2:
         return []
     told = f"Across {len(found[0].runs)} tasks, with a random policy at 0 and ppo at 1, the IQM of the scores is "
@@ -77,12 +78,14 @@ def across_tasks(found: list[Aggregate]) -> list[str]:
     return [told]
 
 
-def finals(groups: list[Group]) -> list[list[Cell]]:
-    """Final return, area and test return of every arm on every task."""
+def final_rows(groups: list[Group]) -> list[list[Cell]]:
+    """Return a row for every arm on every task: final return, area and test return."""
     rows = []
     best = {env: best_of([g for g in groups if g.env == env]) for env in {g.env for g in groups}}
     for g in groups:
-        final, area, tests = g.final(), g.area(), g.tests()
+        final = g.final()
+        area = g.area()
+        tests = g.tests()
         rows.append(
             [
                 Cell(g.env),
@@ -99,8 +102,8 @@ def finals(groups: list[Group]) -> list[list[Cell]]:
     return rows
 
 
-def pairs(found: list[Pair]) -> list[list[Cell]]:
-    """Differences of means."""
+def pair_rows(found: list[Pair]) -> list[list[Cell]]:
+    """Return a row for every pair: differences of means."""
     kinds = {1: "up", -1: "down", 0: ""}
     return [
         [
@@ -115,8 +118,8 @@ def pairs(found: list[Pair]) -> list[list[Cell]]:
     ]
 
 
-def aggregates(found: list[Aggregate]) -> list[list[Cell]]:
-    """Every arm across the tasks."""
+def aggregate_rows(found: list[Aggregate]) -> list[list[Cell]]:
+    """Return a row for every arm: scores across tasks."""
     return [
         [
             Cell(a.arm),
@@ -128,25 +131,19 @@ def aggregates(found: list[Aggregate]) -> list[list[Cell]]:
     ]
 
 
-def times(groups: list[Group]) -> list[list[Cell]]:
-    """Run times, of the runs whose logs are there."""
+def time_rows(groups: list[Group]) -> list[list[Cell]]:
+    """Return a row for every arm on every task: run times, from the runs that still have their logs."""
     rows = []
     for g in groups:
         seconds = [r.seconds for r in g.runs if r.seconds is not None]
         if seconds:
-            rows.append(
-                [
-                    Cell(g.env),
-                    Cell(g.arm),
-                    Cell(str(len(seconds)), "n"),
-                    Cell(number(1e3 * float(np.mean(seconds))), "n"),
-                ]
-            )
+            milliseconds = number(1e3 * float(np.mean(seconds)))
+            rows.append([Cell(g.env), Cell(g.arm), Cell(str(len(seconds)), "n"), Cell(milliseconds, "n")])
     return rows
 
 
-def settings(groups: list[Group]) -> list[list[Cell]]:
-    """The settings of every arm, and on which tasks it has them."""
+def setting_rows(groups: list[Group]) -> list[list[Cell]]:
+    """Return a row for every arm and its settings, with the tasks that use them."""
     tasks: dict[tuple[str, str], dict[str, None]] = {}
     for arm in dict.fromkeys(g.arm for g in groups):
         for run in (r for g in groups if g.arm == arm for r in g.runs):
@@ -155,8 +152,8 @@ def settings(groups: list[Group]) -> list[list[Cell]]:
     return [[Cell(arm), Cell(", ".join(envs)), Cell(told)] for (arm, told), envs in tasks.items()]
 
 
-def versions(groups: list[Group]) -> list[list[Cell]]:
-    """Every version that any run used."""
+def version_rows(groups: list[Group]) -> list[list[Cell]]:
+    """Return a row for every package with the versions that the runs used."""
     found: dict[str, set[str]] = {}
     for run in (r for g in groups for r in g.runs):
         for package, version in run.versions.items():

@@ -10,7 +10,7 @@ import numpy as np
 from toppo.algos import REGISTRY
 from toppo.errors import BAD_DATA, ToppoError
 from toppo.plotting import COLOURS, mark_quick_run, save_png_and_pdf, subplots, write_output
-from toppo.report.compare import count_runs
+from toppo.report.text import counted
 from toppo.reproduce.run_time import PARTS, measure_run_times
 from toppo.reproduce.two_action import two_action_values
 from toppo.reproduce.v_ratio import Measurement, measure_during_training
@@ -53,7 +53,7 @@ def v_ratio(scale: str, out: Path, echo: Echo) -> None:
             speaks_of = "V-trace, pi_k" if algo == "geppo" else "GAE, mu"
             for name, style, label in (("ratio", "-", f"{REGISTRY[algo].title}: {speaks_of}"), ("noise", ":", None)):
                 axis.plot(*over_seeds(mine, name), style, color=COLOURS[algo], label=label, linewidth=1.6)
-        axis.set_title(f"{env} ({count_runs(seeds)})", fontsize=10)
+        axis.set_title(f"{env} ({counted('run', seeds)})", fontsize=10)
         axis.set_xlabel("environment steps", fontsize=9)
         axis.set_yscale("log")
     axes[0, 0].set_ylabel("sum |V - V_hat| / sum |V|\n(dotted: sampling noise)", fontsize=8)

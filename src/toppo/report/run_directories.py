@@ -1,0 +1,79 @@
+"""One run, read from the logs of its run directory."""
+
+from pathlib import Path
+from statistics import median
+
+from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
+from toppo.report.curves import MAX_NUMBER, Json, Run, checked_spec, run_from_curve
+from toppo.report.text import clean, counted, reason
+from toppo.rundir.curve import SERIES, compact
+from toppo.rundir.jsonl import rows_and_gaps
+from toppo.rundir.layout import Layout, read_json
+
+MAX_LOG_BYTES = 200_000_000
+MAX_BAD_LINES = 1_000
+
+
+def run_from_directory(root: Path) -> Run:
+    """Read a run from its logs, or raise a sentence."""
+    try:
+        return _run_from_logs(root)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ToppoError(f"{root} is not a run that can be read: {clean(reason(error), 300)}", BAD_DATA) from error
+
+
+def _run_from_logs(root: Path) -> Run:
+    layout = Layout(root)
+    spec = checked_spec(read_json(layout.spec))
+    for log in (layout.episodes, layout.metrics, layout.timing):
+        if not log.is_file() or log.is_symlink():
+            raise ToppoError(f"{root} has no {log.name}: let it train first", NO_INPUT)
+        if log.stat().st_size > MAX_LOG_BYTES:
+            raise ToppoError(f"{log.name} has more than {MAX_LOG_BYTES:,} bytes")
+    if not 0 < int(spec["total_timesteps"]) < 2**53:
+        raise ValueError(f"total_timesteps is {spec['total_timesteps']}")
+    damage: list[str] = []
+    metrics = _rows(layout.metrics, damage)
+    timing = _rows(layout.timing, damage)
+    curve = compact(spec, read_json(layout.versions), _rows(layout.episodes, damage), metrics)
+    if layout.evaluations.is_file() and not layout.evaluations.is_symlink():
+        curve["evaluations"] = [[e["step"], e["return"]] for e in _rows(layout.evaluations, damage)]
+    run = run_from_curve(curve, root.name)
+    done = max((m["time/total_timesteps"] for m in metrics), default=0)
+    if done < run.budget:  # the steps that are still to come are not a series of gaps
+        inside = run.grid <= done
+        series = {name: values[inside] for name, values in run.series.items()}
+        run = run._replace(grid=run.grid[inside], returns=run.returns[inside], series=series)
+    return run._replace(seconds=_seconds(timing), damage=tuple(damage))
+
+
+def _rows(path: Path, damage: list[str]) -> list[Json]:
+    """Return the rows of a log that have the numbers they need; add the count of all other lines to ``damage``."""
+    needed = ("step", "return") if path.stem in ("episodes", "evaluations") else ("time/total_timesteps",)
+    good: list[Json] = []
+    bad = 0
+    for row in rows_and_gaps(path):
+        if row is not None and _are_numbers([row.get(k) for k in needed] + [row[k] for k in SERIES if k in row]):
+            good.append(row)
+        else:
+            bad += 1
+        if bad > MAX_BAD_LINES:
+            raise ToppoError(f"{path.name} has more than {MAX_BAD_LINES:,} lines that cannot be read", BAD_DATA)
+    if bad:
+        damage.append(f"{path.name} has {counted('line', bad)} that cannot be read")
+    return good
+
+
+def _are_numbers(values: list[object]) -> bool:
+    return all(isinstance(v, int | float) and not isinstance(v, bool) and abs(v) < MAX_NUMBER for v in values)
+
+
+def _seconds(rows: list[Json]) -> float | None:
+    """Return the median over iterations of the seconds per thousand steps."""
+    laps = []
+    for i, row in enumerate(rows[1:], 1):
+        steps = row["time/total_timesteps"] - rows[i - 1]["time/total_timesteps"]
+        parts = [v for k, v in row.items() if k.startswith("time/") and k not in ("time/total_timesteps", "time/fps")]
+        if steps > 0 and all(type(v) in (int, float) for v in parts):
+            laps.append(sum(parts) * 1000 / steps)
+    return median(laps) if laps else None
