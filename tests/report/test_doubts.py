@@ -128,9 +128,8 @@ def test_curves_of_an_older_schema_are_left_out_in_one_sentence(tmp_path):
     old["spec"]["schema"] = 1
     write(tmp_path, toppo_E_0=curve(), toppo_E_1=old)
     (told,) = load(tmp_path).problems
-    assert (
-        told == "toppo-E-1.json is left out: its spec has schema 1, but this version of toppo reads 2: train it again"
-    )
+    reason = "its spec has schema 1, but this version of toppo reads 2: train it again"
+    assert told == f"toppo-E-1.json is left out: {reason}"
 
 
 def test_an_arm_of_fewer_steps_does_not_compete(tmp_path):
