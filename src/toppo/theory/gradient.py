@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from toppo.maths.surrogates import additive_bounds, clipped
-from toppo.theory.mdp import MDP, Array, Solved, mean_kl, solve
+from toppo.theory.mdp import MDP, Array, Solved, clipped_around, mean_kl, solve
 from toppo.theory.random_mdps import full_support, random_mdps, random_policies
 
 SHAPE = (4, 3)
@@ -64,8 +63,7 @@ def return_gradient(mdp: MDP, policy: Array) -> Array:
 
 def objective(logits: jax.Array, weight: jax.Array, mu: jax.Array, pi_k: jax.Array, adv: jax.Array) -> jax.Array:
     """The sum of the clipped surrogates; each process has its own logits, so the gradients do not mix.  []"""
-    low, high = additive_bounds(pi_k / mu, CLIP_EPS)
-    return (weight * clipped(jax.nn.softmax(logits) / mu, adv, low, high)).sum()
+    return (weight * clipped_around(jax.nn.softmax(logits) / mu, adv, pi_k / mu, CLIP_EPS)).sum()
 
 
 def total_return(

@@ -14,13 +14,13 @@ from toppo.maths.surrogates import additive_bounds, clipped, linear
 Array = NDArray[np.float64]
 
 
-@jax.jit
 def clipped_around(ratio: jax.Array, adv: jax.Array, centre: jax.Array, clip_eps: float) -> jax.Array:
     """min(r A, clip(r, max(c - eps, 0), c + eps) A)"""
     return clipped(ratio, adv, *additive_bounds(centre, clip_eps))
 
 
 compiled_linear = jax.jit(linear)
+compiled_clipped = jax.jit(clipped_around)
 
 
 class MDP(NamedTuple):
@@ -92,11 +92,6 @@ def with_mu(case: Case, mu: Array) -> Case:
     return case._replace(mu=solve(case.mdp, mu))
 
 
-def with_pi(case: Case, pi: Array) -> Case:
-    """Replace the candidate policy."""
-    return case._replace(pi=solve(case.mdp, pi))
-
-
 def visitation_from(mdp: MDP, policy: Solved) -> Array:
     """rho^pi(. | s0): the discounted visitation started in each state.  [B, S0, S]"""
     return np.asarray((1.0 - mdp.gamma)[:, None, None] * policy.resolvent)
@@ -157,5 +152,5 @@ def clipped_surrogate(mu: Solved, pi_k: Array, policy: Array, clip_eps: float) -
     ratio = np.where(support, policy, 1.0) / denominator
     centre = np.where(support, pi_k, 1.0) / denominator
     with jax.enable_x64(True):
-        per_pair = np.asarray(clipped_around(ratio, mu.adv, centre, clip_eps))
+        per_pair = np.asarray(compiled_clipped(ratio, mu.adv, centre, clip_eps))
     return np.asarray((mu.rho[..., None] * mu.policy * per_pair).sum((-1, -2)))

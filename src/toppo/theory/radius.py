@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppo.theory.lemmas import lemma_3_1
-from toppo.theory.mdp import Array, Case, max_tv, mean_kl, mean_tv, solve, with_mu, with_pi
+from toppo.theory.mdp import Array, Case, max_tv, mean_kl, mean_tv, solve, with_mu
 from toppo.theory.random_mdps import random_mdps, random_policies
 from toppo.theory.sharper_bounds import (
     best_step_to_greedy,
@@ -52,8 +52,8 @@ def radii(rng: np.random.Generator, processes: int, gamma: float) -> Radii:
     mdp = random_mdps(rng, processes, SHAPE, np.full(processes, gamma))
     pi_k = solve(mdp, random_policies(rng, processes, *SHAPE))
     case = Case(mdp=mdp, mu=pi_k, pi_k=pi_k, pi=pi_k)
-    case = with_pi(case, best_step_to_greedy(case)[0])
-    spread = repeated(case, DIRECTIONS)
+    case = case._replace(pi=solve(mdp, best_step_to_greedy(case)[0]))
+    spread = Case(*jax.tree.map(lambda part: np.repeat(part, DIRECTIONS, 0), case))
     target = random_policies(rng, processes * DIRECTIONS, *SHAPE)
     paper, sharper, second_order = certified_distances(spread, target).reshape(3, processes, DIRECTIONS).min(-1)
     at_alpha = with_mu(spread, mix(spread.pi_k.policy, target, weight_at_alpha(spread, target)))
@@ -96,8 +96,3 @@ def weight_at_alpha(case: Case, target: Array) -> Array:
 def mix(policy: Array, target: Array, weight: Array) -> Array:
     """(1 - weight) policy + weight target  [B, S, A]"""
     return policy + weight[:, None, None] * (target - policy)
-
-
-def repeated(case: Case, times: int) -> Case:
-    """Repeat each process ``times`` times in a row."""
-    return Case(*jax.tree.map(lambda part: np.repeat(part, times, 0), case))

@@ -8,6 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from toppo.plotting import write_output
 from toppo.theory import gradient, radius
 from toppo.theory.run import Report, Result
 
@@ -63,22 +64,19 @@ def notes(report: Report) -> list[str]:
 def radius_lines(report: Report) -> list[str]:
     """Summarise the radius study: four medians at each discount, and what is certified at the filter's alpha."""
     lines = ["Certified radius, median of max_s TV(mu, pi_k): Lemma 3.1 | strengthened | second order | Theorem 3.1"]
-    lines += [f"  gamma {r.gamma:<5g} " + " | ".join(radius_cells(r)) for r in report.radii]
-    share = 100.0 * max(r.certified_at_alpha for r in report.radii)
-    return [
-        *lines,
-        f"  at mean KL = {radius.ALPHA:g} Lemma 3.1 certifies improvement in at most {share:.0f}% of directions",
-    ]
-
-
-def radius_cells(r: radius.Radii) -> list[str]:
-    """Format the four median radii at one discount."""
-    return [f"{float(np.median(x)):.1e}" for x in (r.paper, r.strengthened, r.second_order, r.explicit)]
+    for r in report.radii:
+        medians = [f"{float(np.median(x)):.1e}" for x in (r.paper, r.strengthened, r.second_order, r.explicit)]
+        lines.append(f"  gamma {r.gamma:<5g} " + " | ".join(medians))
+    share = max(r.certified_at_alpha for r in report.radii)
+    lines.append(
+        f"  at mean KL = {radius.ALPHA:g} Lemma 3.1 certifies improvement in at most {share:.0%} of directions"
+    )
+    return lines
 
 
 def cosine_lines(report: Report) -> list[str]:
     """Summarise the gradient study: median, 5th percentile and share of negative cosines in each range of distances."""
-    lines = [f"Cosine with the true policy gradient, by E KL(mu, pi_k); the filter stands at alpha = {radius.ALPHA:g}:"]
+    lines = [f"Cosine with the true policy gradient, by E KL(mu, pi_k); the filter has alpha = {radius.ALPHA:g}:"]
     for b in gradient.binned(report.cosines, FILTER_EDGES):
         shares = [f"{m:.5f}, 5% below {q:.3f}, negative {100 * n:.1f}%" for m, q, n in (b.own, b.current)]
         lines.append(f"  [{b.low:g}, {b.high:g}): A^mu median {shares[0]}; A^pi_k median {shares[1]}")
@@ -89,12 +87,10 @@ def write(report: Report, out: Path) -> list[Path]:
     """Write report.json, report.md and the figures into ``out``; the same report gives the same bytes."""
     from toppo.theory.figures import draw
 
-    out.mkdir(parents=True, exist_ok=True)
-    data = out / "report.json"
-    data.write_text(json.dumps(short(as_data(report)), indent=1) + "\n", encoding="utf-8")
-    page = out / "report.md"
-    page.write_text(as_markdown(report), encoding="utf-8")
-    return [data, page, *draw(report, out)]
+    texts = {"report.json": json.dumps(short(as_data(report)), indent=1) + "\n", "report.md": as_markdown(report)}
+    for name, text in texts.items():
+        write_output(out / name, text.encode())
+    return [*(out / name for name in texts), *draw(report, out)]
 
 
 def as_markdown(report: Report) -> str:

@@ -8,11 +8,11 @@ import numpy as np
 from toppo.theory import gradient, radius
 from toppo.theory.catalogue import EXHAUSTIVE, STATEMENTS
 from toppo.theory.counterexample import describe, simplified
-from toppo.theory.mdp import Array, Case, Instance, solve_case
-from toppo.theory.ppo_theorem import return_falls
+from toppo.theory.mdp import Array, Case, solve_case
+from toppo.theory.ppo_theorem import return_falls, theorem_shared_rows
 from toppo.theory.random_mdps import random_batches
 from toppo.theory.search import Worst, climb, search
-from toppo.theory.statement import DISCOUNTS, Statement, score, violated
+from toppo.theory.statement import Statement, score, violated
 
 SEARCH_STEPS = 240
 SMALLEST_SHAPE = (2, 2)
@@ -51,20 +51,21 @@ def check_all(mdps: int, seed: int, steps: int = SEARCH_STEPS) -> Report:
         raise ValueError(f"mdps is {mdps}, but must be at least 1")
     results = [check(statement, mdps, seed, steps) for statement in STATEMENTS]
     results += [check_exhaustively(statement, seed) for statement in EXHAUSTIVE]
-    fallen = [return_falls(solve_case(batch)) for batch in instances("ppo-theorem", mdps, seed)]
+    batches = random_batches(rng_for(seed, theorem_shared_rows.key), mdps, theorem_shared_rows.discounts)
     return Report(
         mdps=mdps,
         seed=seed,
         results=tuple(results),
         radii=tuple(radius.study(rng_for(seed, "radius"), max(10, mdps // 20))),
         cosines=gradient.study(rng_for(seed, "gradient"), max(500, 2 * mdps)),
-        returns_fall=sum(int(batch.sum()) for batch in fallen),
+        returns_fall=sum(int(return_falls(solve_case(batch)).sum()) for batch in batches),
     )
 
 
 def check(statement: Statement[Case], mdps: int, seed: int, steps: int = SEARCH_STEPS) -> Result:
     """Evaluate a statement on random processes of all shapes, then search; simplify the counterexample, if any."""
-    sides = [statement.sides(solve_case(b)) for b in instances(statement.key, mdps, seed, statement.discounts)]
+    batches = random_batches(rng_for(seed, statement.key), mdps, statement.discounts)
+    sides = [statement.sides(solve_case(batch)) for batch in batches]
     violations = sum(int(violated(statement, s).sum()) for s in sides)
     worst = search(statement, rng_for(seed, statement.key, "search"), steps)
     return Result(
@@ -91,11 +92,6 @@ def readable_counterexample(statement: Statement[Case], seed: int, steps: int) -
         if worst.violated:
             return tuple(describe(statement, simplified(statement, worst.instance)))
     return ()
-
-
-def instances(key: str, mdps: int, seed: int, discounts: tuple[float, ...] = DISCOUNTS) -> list[Instance]:
-    """Draw the random processes of one statement."""
-    return random_batches(rng_for(seed, key), mdps, discounts)
 
 
 def rng_for(seed: int, *names: str) -> np.random.Generator:

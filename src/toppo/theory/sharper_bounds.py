@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppo.theory.lemmas import lemma_3_1, merged_form, second_order_penalty, surrogate_gain, with_linear_term
-from toppo.theory.mdp import Array, Case, expectation, max_abs, max_tv, mean_tv, tv, with_mu, with_pi
+from toppo.theory.mdp import Array, Case, expectation, max_abs, max_tv, mean_tv, solve, tv, with_mu
 from toppo.theory.statement import Sides, lower_bound, statement
 
 INSIDE = 0.999
@@ -26,7 +26,7 @@ def strengthened(case: Case) -> Sides:
     return with_linear_term(case, 2.0 / (1.0 - case.mdp.gamma))
 
 
-@statement("averaged", "Averaged linear", "its max a mean over rho^pi_k", source="ours")
+@statement("averaged", "Averaged linear", "a mean over rho^pi_k, not a max", source="ours")
 def averaged(case: Case) -> Sides:
     """``strengthened`` with E_{rho^{pi_k}} TV(mu, pi_k), a mean over the newest batch, instead of the maximum."""
     distance = expectation(case.pi_k.rho, tv(case.mu.policy, case.pi_k.policy))
@@ -58,7 +58,7 @@ class PolicyStep(NamedTuple):
     mean_tv: Array
 
 
-@statement("certificate-floor", "Floor behind it", "certificate >= G(d)", source="ours")
+@statement("certificate-floor", "Floor of the certificate", "certificate >= G(d)", source="ours")
 def certificate_floor(case: Case) -> Sides:
     """Certificate of Lemma 3.1 >= G(d), d = delta_max^{mu,pi_k}; G(0) = F_{pi_k}(pi) is the bound of TRPO."""
     d = max_tv(case.mu.policy, case.pi_k.policy)
@@ -71,7 +71,7 @@ def certificate_floor(case: Case) -> Sides:
 def theorem_3_1(case: Case) -> Sides:
     """Theorem 3.1: 0 <= certificate for every mu with delta_max^{mu,pi_k} <= alpha, the root of G."""
     pi, gain = best_step_to_greedy(case)
-    case = with_pi(case, pi)
+    case = case._replace(pi=solve(case.mdp, pi))
     d = max_tv(case.mu.policy, case.pi_k.policy)
     shrink = np.minimum(1.0, INSIDE * explicit_radius(policy_step(case)) / np.maximum(d, 1e-300))
     mu = case.pi_k.policy + shrink[:, None, None] * (case.mu.policy - case.pi_k.policy)
