@@ -8,8 +8,8 @@ from pathlib import Path
 THREADS = (1, 16)
 IMAGES = """
 import hashlib, jax, numpy as np
-from toppo.learn.nets import Seen
-from toppo.learn.programs import SAME_SUMS
+from toppo.learn.nets import Inputs
+from toppo.learn.programs import DETERMINISTIC_SUMS
 from toppo.learn.vision import vision_body
 
 for shape, size in (((4, 84, 84), 256), ((7, 7, 3), 64), ((56, 56, 3), 64)):
@@ -17,9 +17,9 @@ for shape, size in (((4, 84, 84), 256), ((7, 7, 3), 64), ((56, 56, 3), 64)):
     body = vision_body([shape], 3, (64,))
     params = body.init(jax.random.key(0), [(6, 0.01), (1, 1.0)])
     pixels = rng.integers(256, size=(size, int(np.prod(shape))), dtype=np.uint8)
-    seen = Seen(rng.standard_normal((size, 3), dtype=np.float32), np.zeros((size, 0), bool), pixels)
+    seen = Inputs(rng.standard_normal((size, 3), dtype=np.float32), np.zeros((size, 0), bool), pixels)
     loss = lambda params: jax.numpy.square(body.apply(params, seen) - 1).mean()
-    gradient = jax.jit(jax.grad(loss), compiler_options=SAME_SUMS)(params)
+    gradient = jax.jit(jax.grad(loss), compiler_options=DETERMINISTIC_SUMS)(params)
     print([hashlib.sha256(np.asarray(x).tobytes()).hexdigest()[:8] for x in jax.tree.leaves(gradient)])
 """
 # More rows, or more numbers, than XLA's libraries leave to one thread: in a batch, a minibatch, a network.

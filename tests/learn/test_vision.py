@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toppo.learn import nets
-from toppo.learn.nets import Layer, Seen
+from toppo.learn.nets import Inputs, Layer
 from toppo.learn.vision import NATURE, SMALL, channels_last, convolve, vision_body
 
 
@@ -70,24 +70,24 @@ def test_what_one_tower_says_changes_what_another_means(images, numbers):
 
     def out(a, b):
         row = np.concatenate([pixels[a, :first], pixels[b, first:]])
-        return body.apply(params, Seen(jnp.asarray(vectors[[b]]), jnp.ones((1, 0), bool), jnp.asarray(row[None])))
+        return body.apply(params, Inputs(jnp.asarray(vectors[[b]]), jnp.ones((1, 0), bool), jnp.asarray(row[None])))
 
     assert np.abs(out(0, 0) - out(0, 1) - out(1, 0) + out(1, 1)).max() > 0.01
 
 
 def test_one_image_alone_is_read_as_by_mnih_et_al():
     params = vision_body([(4, 84, 84)], 0, (64, 64)).init(jax.random.key(0), [(6, 0.01), (1, 1.0)])
-    shapes = [layer.w.shape for layer in (*params.images[0], *params.meeting)]
+    shapes = [layer.w.shape for layer in (*params.images[0], *params.fusion)]
     assert shapes == [(8, 8, 4, 32), (4, 4, 32, 64), (3, 3, 64, 64), (3136, 512), (512, 7)]
 
 
 @pytest.mark.parametrize(("rows", "calls"), [(8, [8]), (16, [8]), (21, [8, 5])])
 def test_a_batch_in_parts_is_what_it_is_as_a_whole(monkeypatch, rows, calls):
     """Eight images at a time, and what is left over."""
-    monkeypatch.setattr(nets, "PART", 9 * 48)
+    monkeypatch.setattr(nets, "CHUNK_BYTES", 9 * 48)
     rng, sizes = np.random.default_rng(0), []
     pixels = rng.integers(256, size=(rows, 48), dtype=np.uint8)
-    seen = Seen(rng.normal(size=(rows, 3)).astype(np.float32), np.zeros((rows, 0), bool), pixels)
+    seen = Inputs(rng.normal(size=(rows, 3)).astype(np.float32), np.zeros((rows, 0), bool), pixels)
 
     def apply(factor, part):
         sizes.append(len(part.pixels))
@@ -108,6 +108,6 @@ def test_planes_are_read_as_pixels_are(shape):
     for images in (planes, pixels):
         body = vision_body([images.shape[1:]], 0, (16,))
         params = body.init(jax.random.key(0), [(5, 1.0)])
-        seen = Seen(jnp.zeros((3, 0)), jnp.zeros((3, 0), bool), jnp.asarray(images.reshape(3, -1)))
+        seen = Inputs(jnp.zeros((3, 0)), jnp.zeros((3, 0), bool), jnp.asarray(images.reshape(3, -1)))
         found.append(jax.jit(body.apply)(params, seen))
     np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-5)

@@ -23,7 +23,7 @@ def test_gae_is_the_sum_of_the_paper(compiled, shape):
     for seed, (gamma, lam) in enumerate([(0.99, 0.95), (0.0, 0.5), (0.9, 0.0), (0.995, 1.0)]):
         batch = reference.random_batch(seed, *shape)
         adv, ret = run(gae, compiled, *batch.values(), gamma, lam)
-        expected, targets = reference.vtrace(**batch, ratio=np.ones(shape), gamma=gamma, gae_lambda=lam)
+        expected, targets = reference.vtrace(**batch, ratio=np.ones(shape), gamma=gamma, lam=lam)
         np.testing.assert_allclose(adv, expected, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(ret, targets, rtol=1e-12, atol=1e-12)
 
@@ -35,7 +35,7 @@ def test_vtrace_is_the_sum_of_the_paper(compiled, shape):
         batch = reference.random_batch(seed, *shape)
         ratio = np.random.default_rng(seed + 100).lognormal(sigma=0.7, size=shape)
         adv, ret = run(vtrace, compiled, *batch.values(), ratio, 0.97, 0.9)
-        expected, targets = reference.vtrace(**batch, ratio=ratio, gamma=0.97, gae_lambda=0.9)
+        expected, targets = reference.vtrace(**batch, ratio=ratio, gamma=0.97, lam=0.9)
         np.testing.assert_allclose(adv, expected, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(ret, targets, rtol=1e-12, atol=1e-12)
 
@@ -44,7 +44,7 @@ def test_float32_is_close_enough_to_float64():
     batch = reference.random_batch(3, 256, 4)
     adv, _ = gae(*(jnp.asarray(x, bool if x.dtype == bool else jnp.float32) for x in batch.values()), 0.995, 0.97)
     assert adv.dtype == jnp.float32
-    expected, _ = reference.vtrace(**batch, ratio=np.ones((256, 4)), gamma=0.995, gae_lambda=0.97)
+    expected, _ = reference.vtrace(**batch, ratio=np.ones((256, 4)), gamma=0.995, lam=0.97)
     np.testing.assert_allclose(adv, expected, rtol=1e-4, atol=1e-4)
 
 
