@@ -1,6 +1,7 @@
 """A part imports only parts below it."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,17 @@ def test_imports_point_downwards(path):
     part = part_of(path)
     assert part in TABLE, f"{part} has no row in the table of layers"
     assert imported(path.read_text()) - {part} <= TABLE[part]
+
+
+def test_contributing_shows_the_table():
+    """A row there names parts; "and below" adds all that these may import."""
+    page = (ROOT.parent.parent / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| `(\w+)/?` \| .* \| (.*) \|$", page, re.MULTILINE)
+    for part, cell in rows:
+        named = set(re.findall(r"`(\w+)`", cell))
+        below = set().union(*(TABLE[name] for name in named)) if cell.endswith("and below") else set()
+        assert named | below == TABLE[part] - {part}, part
+    assert {part for part, _ in rows} == set(TABLE)
 
 
 def test_the_table_names_only_what_exists():
