@@ -75,8 +75,8 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
             actor(obs, noise)
 
     found = []
-    for batch in range(batches):
-        whole = seconds_of(lambda b=batch: worker.collect(b))
+    for _ in range(batches):
+        whole = seconds_of(worker.collect)
         simulation, stepping, acting = seconds_of(again(simulate)), seconds_of(again(env.take)), seconds_of(act)
         found.append((simulation, stepping - simulation, acting, whole - stepping - acting))
     names = ("simulation", "Python around the simulator", "acting", "storing and counting, by difference")

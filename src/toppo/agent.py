@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from toppo.collect.actor import Actor, noise_for
-from toppo.collect.episodes import after_replay, say_lost
-from toppo.collect.faults import OnNan, tolerance
+from toppo.collect.episodes import after_replay, describe_failed_replays
+from toppo.collect.faults import OnNan, checked_fault_policy
 from toppo.collect.pool import open_pool
 from toppo.envs import EnvSource, Source, Spaces, open_player, resolve
 from toppo.envs.actions import action_to_env
@@ -75,7 +75,7 @@ class Agent:
         self._look()
         setup = self.setup._replace(total_timesteps=self.state.steps + total_timesteps)
         workers = default_workers(self.spec) if workers is None else workers
-        bears = tolerance(on_nan, env_timeout, env_restarts)
+        bears = checked_fault_policy(on_nan, env_timeout, env_restarts)
         pool = open_pool(plan(setup), self.source, workers, bears, acting(setup))
         self._learning = True
         try:
@@ -83,7 +83,7 @@ class Agent:
                 lost = pool.restore(self.state.episodes)
                 self.state = self.state._replace(episodes=after_replay(self.state.episodes, lost))
                 if lost:
-                    warnings.warn(f"{say_lost(lost)}: continued, not bit-exact", stacklevel=2)
+                    warnings.warn(f"{describe_failed_replays(lost)}: continued, not bit-exact", stacklevel=2)
             for iteration in train(setup, self.state, pool):
                 self.state = iteration.state
                 for fault in iteration.faults:

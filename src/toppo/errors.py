@@ -1,13 +1,18 @@
-"""Errors that a user can mend: one sentence each, with the exit code that the command line gives."""
+"""Errors that a user can fix: one sentence each, with the exit code that the command line gives."""
 
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
 
-USAGE, BAD_DATA, NO_INPUT, CANNOT_CREATE, IO_ERROR = 64, 65, 66, 73, 74
-ENV_EXCEPTIONS = (Exception, SystemExit)  # by an environment: one that wants to leave must not take the run with it
+USAGE = 64
+BAD_DATA = 65
+NO_INPUT = 66
+CANNOT_CREATE = 73
+IO_ERROR = 74
+
+ENV_EXCEPTIONS = (Exception, SystemExit)
+"""What an environment may raise: one that wants to leave must not take the run with it."""
 
 
 class ToppoError(Exception):
@@ -20,12 +25,12 @@ class ToppoError(Exception):
 
 
 class Fault(ToppoError):  # noqa: N818 - it names what happened
-    """Something that ends a run: the sentence, and all that is known besides, as JSON data."""
+    """Something that ends a run: the sentence, and all else that is known, as JSON data."""
 
-    def __init__(self, sentence: str, details: dict[str, Any] | None = None) -> None:
-        """A fault of the data."""
+    def __init__(self, sentence: str, details: Mapping[str, object] | None = None) -> None:
+        """Keep the sentence and the details."""
         super().__init__(sentence, BAD_DATA)
-        self.details = details or {}
+        self.details = dict(details or {})
 
 
 class EnvironmentFault(Fault):
@@ -33,7 +38,7 @@ class EnvironmentFault(Fault):
 
 
 class NotFinite(EnvironmentFault):
-    """The environment gave a value that is no number that a float32 can hold; it may be reset and go on."""
+    """The environment gave a value that a float32 cannot hold; it may be reset and go on."""
 
 
 class LearnerFault(Fault):
@@ -54,27 +59,27 @@ def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def safe_message(error: BaseException) -> str:
-    """What an exception of code that is not ours says, if it can."""
+    """Return the message of an exception that is not ours, if it has one that can be read."""
     try:
         return str(error).strip()
     except Exception:
-        return "what it says cannot be read"
+        return "its message cannot be read"
 
 
 def first_line(error: Exception) -> str:
-    """What an exception says first, or its kind if it says nothing."""
+    """Return the first line of an exception's message, or its type if it has none."""
     return (safe_message(error).splitlines() or [type(error).__name__])[0]
 
 
 def in_one_line(error: BaseException) -> str:
-    """An exception of code that is not ours, with the place it came from."""
+    """Return type, message and origin of an exception that is not ours."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{' '.join(f'{type(error).__name__}: {safe_message(error)}'.split())} ({last.filename}, line {last.lineno})"
 
 
 @contextmanager
 def as_environment_fault(where: str) -> Iterator[None]:
-    """What is raised inside, and is no sentence yet, becomes the environment's fault."""
+    """Turn what is raised inside into the environment's fault, unless it is a ToppoError."""
     try:
         yield
     except ToppoError:
@@ -86,7 +91,7 @@ def as_environment_fault(where: str) -> Iterator[None]:
 
 @contextmanager
 def prefixed(name: str) -> Iterator[None]:
-    """Say of which environment a sentence is."""
+    """Put the environment's name before the sentence of an error."""
     try:
         yield
     except ToppoError as error:

@@ -1,4 +1,4 @@
-"""Randomness without state: every stream is a function of the run's seed, a purpose and indices.
+"""Randomness without state: every stream is a function of the run's seed, the stream's name and indices.
 
 Nothing has to be saved to continue a run, and the number of workers changes no byte.
 """
@@ -11,7 +11,7 @@ import numpy as np
 class Stream(IntEnum):
     """What a stream is for.  The numbers are part of the meaning of a seed: never change them.
 
-    Every purpose has a fixed number of indices, since a SeedSequence does not see zeros at its end.
+    Each has a fixed number of indices, since a SeedSequence ignores zeros at its end.
     """
 
     ENV_RESET = 1
@@ -23,10 +23,10 @@ class Stream(IntEnum):
 
 
 def rng_for(seed: int, stream: Stream, *indices: int) -> np.random.Generator:
-    """A generator of its own for (seed, purpose, indices)."""
+    """Return the generator of (seed, stream, indices)."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stream, *indices])))
 
 
 def seed_for(seed: int, stream: Stream, *indices: int) -> int:
-    """A seed below 2^31 for (seed, purpose, indices), as ``env.reset(seed=...)`` wants it."""
+    """Return the seed of (seed, stream, indices), below 2^31, for ``env.reset(seed=...)``."""
     return int(np.random.SeedSequence([seed, stream, *indices]).generate_state(1)[0] >> 1)

@@ -7,7 +7,7 @@ import pytest
 from toppo.collect.child import receive, send
 
 
-def through_a_pipe(header, arrays=()):
+def through_a_pipe(header, arrays):
     source, target = os.pipe()
     try:
         thread = threading.Thread(target=send, args=(target, header, arrays))
@@ -22,12 +22,17 @@ def through_a_pipe(header, arrays=()):
 
 def test_messages_arrive_as_they_were_sent():
     rng = np.random.default_rng(0)
-    arrays = (rng.normal(size=(300, 400)), np.zeros((0, 3), np.float32), np.arange(6, dtype=np.int32).reshape(2, 3).T)
+    arrays = {
+        "large": rng.normal(size=(300, 400)),
+        "empty": np.zeros((0, 3), np.float32),
+        "transposed": np.arange(6, dtype=np.int32).reshape(2, 3).T,
+    }
     header, received = through_a_pipe({"do": "restore", "n_steps": 3, "text": "ä"}, arrays)
     assert header == {"do": "restore", "n_steps": 3, "text": "ä"}
-    for a, b in zip(arrays, received, strict=True):
-        assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        assert np.array_equal(a, b)
+    assert list(received) == list(arrays)
+    for name, a in arrays.items():
+        assert (a.dtype, a.shape) == (received[name].dtype, received[name].shape)
+        assert np.array_equal(a, received[name])
 
 
 def test_a_closed_pipe_is_the_end():

@@ -23,7 +23,7 @@ from tests.support.collecting import (
     plan_for,
 )
 from toppo.collect.episodes import advance, no_episode
-from toppo.collect.faults import FaultPolicy, tolerance
+from toppo.collect.faults import FaultPolicy, checked_fault_policy
 from toppo.collect.pool import open_pool
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 
@@ -244,9 +244,9 @@ def test_a_worker_that_is_killed_between_batches_is_replaced(fault):
         (("zero", 60.0, 0), "on_nan is 'zero', but must be one of raise, truncate"),
         (("raise", 0.0, 0), "env_timeout is 0.0, but must be above 0"),
         (("raise", float("nan"), 0), "env_timeout is nan"),
-        (("raise", 60.0, -1), "env_restarts is -1, but must be 0 or more"),
+        (("raise", 60.0, -1), "env_restarts is -1, but must be at least 0"),
     ],
 )
 def test_settings_are_checked(values, sentence):
     with pytest.raises(ToppoError, match=sentence):
-        tolerance(*values)
+        checked_fault_policy(*values)

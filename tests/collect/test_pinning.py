@@ -1,18 +1,16 @@
 """Who stays on which core."""
 
 import os
-from contextlib import closing
 
 import jax.numpy as jnp
 import pytest
 
 from tests.support import probes
 from tests.support.training import setup_for
-from toppo.collect.faults import STRICT
 from toppo.collect.pinning import available, cores_used_by, pin, pinned_to, threads_of_xla
-from toppo.collect.pool import open_pool
-from toppo.learn.loop import _Loop, train
-from toppo.learn.setup import initial_state, plan
+from toppo.learn.loop import Loop
+from toppo.learn.session import open_session
+from toppo.learn.setup import initial_state
 
 CORES = available()
 two_cores = pytest.mark.skipif(len(CORES) < 2, reason="one core")
@@ -52,27 +50,29 @@ def places(pids):
 @pytest.mark.parametrize("count", [1, len(CORES)])
 def test_workers_that_take_all_cores_have_one_each(count):
     setup = setup_for("ppo", iterations=2, n_envs=count)
-    with closing(open_pool(plan(setup), probes.walk, count, STRICT)) as pool:
-        assert places(pool.pids()) == ([CORES] if count == 1 else [[core] for core in CORES])
-        assert {os.sched_getscheduler(pid) for pid in pool.pids()} == {os.SCHED_BATCH}
+    with open_session(setup, probes.walk, count) as session:
+        pids = session.pool.pids()
+        assert places(pids) == ([CORES] if count == 1 else [[core] for core in CORES])
+        assert {os.sched_getscheduler(pid) for pid in pids} == {os.SCHED_BATCH}
 
 
 @two_cores
 @pytest.mark.parametrize(("width", "bound"), [(64, True), (2_048, False)])
 def test_short_products_stay_on_one_core_while_it_learns(monkeypatch, width, bound):
-    workers, learn, seen = len(CORES), _Loop._learn, []
+    improve = Loop.improve
+    seen = []
     jnp.ones(2).block_until_ready()  # so that XLA has its threads
     helpers = threads_of_xla()
     assert helpers
 
     def watched(self, *arguments):
-        seen.append((available(), *places(helpers), self.critic.submit(available).result()))
-        return learn(self, *arguments)
+        seen.append((available(), *places(helpers), self.critic_thread.submit(available).result()))
+        return improve(self, *arguments)
 
-    monkeypatch.setattr(_Loop, "_learn", watched)
-    setup = setup_for("ppo", n_envs=workers, hidden=(width, width), n_epochs=1)
-    with closing(open_pool(plan(setup), probes.walk, workers, STRICT)) as pool:
-        iterations = train(setup, initial_state(setup), pool)
+    monkeypatch.setattr(Loop, "improve", watched)
+    setup = setup_for("ppo", n_envs=len(CORES), hidden=(width, width), n_epochs=1)
+    with open_session(setup, probes.walk, len(CORES)) as session:
+        iterations = session.train(initial_state(setup))
         next(iterations)
         assert places(helpers) == [CORES] * len(helpers)  # and available to others in between
         assert available() == CORES

@@ -43,7 +43,7 @@ def test_any_split_of_the_environments_gives_the_same_bytes(split):
     for batch in range(2):
         buffers.noise[:] = batch_noise(plan, batch)
         for worker in workers:
-            worker.collect(batch)
+            worker.collect()
     together = open_pool(plan, probes.walk, 0)
     assert batch_bytes(buffers) == collect_batches(together, 2)[1]
 
@@ -54,7 +54,7 @@ def test_an_episode_that_must_be_ended_is_ended_in_environments_that_step_togeth
         buffers = buffers_in(plan, bytearray(buffers_size(plan)))
         fill_weights(buffers)
         for stretch in stretches:
-            Worker(plan, stretch, resolve("Hopper-v5"), buffers).collect(0, {(1, 1): 7} if 1 in stretch else {})
+            Worker(plan, stretch, resolve("Hopper-v5"), buffers).collect({(1, 1): 7} if 1 in stretch else {})
         assert np.argwhere(buffers.ended).tolist() == [[6, 1]]
         found.append(batch_bytes(buffers))
     assert found[0] == found[1]
@@ -261,7 +261,7 @@ def test_a_worker_process_imports_from_where_this_one_does(tmp_path, monkeypatch
 
 
 def test_one_object_cannot_be_several_environments():
-    with pytest.raises(ToppoError, match="envs is 4, but one environment object cannot be copied"):
+    with pytest.raises(ToppoError, match="n_envs is 4, but one environment object cannot be copied"):
         open_pool(plan_for(probes.walk), probes.Walk(), 0)
 
 

@@ -142,7 +142,7 @@ WRONG = [
     (differing(action_masks=np.ones(2)), "action_masks is not a method, but must be one that returns the mask"),
     (LateMask, "step() gave an action_mask, but reset() gave none"),
     (BrokenReset, "reset(seed=0) raised TypeError: unsupported operand"),
-    (Mumbling, "raised Mumble: what it says cannot be read"),
+    (Mumbling, "raised Mumble: its message cannot be read"),
     (Leaving, "raised SystemExit: 3"),
 ]
 

@@ -76,7 +76,7 @@ def test_a_run_that_went_round_nan_says_so_and_is_the_same_again(tmp_path, monke
 def test_what_crashes_or_hangs_in_the_look_before_training_is_named(tmp_path, monkeypatch, how, words):
     monkeypatch.setenv("FAULT", how)
     before = left_behind()
-    with pytest.raises(EnvironmentFault, match=f"^rude: step 2 in the look before training: {words}$"):
+    with pytest.raises(EnvironmentFault, match=f"^rude: step 2 in the check before training: {words}$"):
         runs.start(SPEC, probes.rude, tmp_path / "run", RunOptions(1, fault_policy=FaultPolicy(env_timeout=3)), print)
     assert left_behind() == before
     assert not (tmp_path / "run").exists()

@@ -15,7 +15,7 @@ from toppo.algos.settings import Common, help_texts
 from toppo.cli.console import Terminal, clock, live_view
 from toppo.cli.flags import ExecutionFlags, OwnEnv, argument, flag, optional, parse, require_at_least
 from toppo.cli.progress import RunDisplay
-from toppo.collect.faults import tolerance
+from toppo.collect.faults import checked_fault_policy
 from toppo.envs import resolve
 from toppo.errors import ToppoError
 from toppo.rundir.layout import Layout, read_json
@@ -128,7 +128,7 @@ def _run_options(given: ExecutionFlags, spec: Spec) -> RunOptions:
         workers=default_workers(spec) if given.workers is None else given.workers,
         checkpoint_every=given.checkpoint_every,
         tensorboard=given.tensorboard,
-        fault_policy=tolerance(given.on_nan, given.env_timeout, given.env_restarts),
+        fault_policy=checked_fault_policy(given.on_nan, given.env_timeout, given.env_restarts),
         evaluate_every=given.evaluate_every,
     )
 

@@ -1,4 +1,4 @@
-"""The look at an environment before training, in a process of its own: what crashes there is named, and ends no run."""
+"""The check of an environment before training, in a process of its own: a crash there is named, and ends no run."""
 
 from toppo.collect.child import Child, too_long
 from toppo.envs import Source, Spaces
@@ -7,17 +7,17 @@ from toppo.errors import EnvironmentFault
 
 
 def check_env_in_subprocess(source: Source, timeout: float) -> tuple[Spaces, list[str]]:
-    """``toppo.envs.check.check_env`` in another process; ``timeout`` is in seconds for each call of the environment."""
-    child, call = Child(), ""
+    """Run ``toppo.envs.check.check_env`` in another process; ``timeout`` is in seconds for each call."""
+    child = Child()
+    call = ""
 
     def fault(what: str) -> EnvironmentFault:
-        return EnvironmentFault(f"{source.name}: {call or 'making it'} in the look before training: {what}")
+        return EnvironmentFault(f"{source.name}: {call or 'making it'} in the check before training: {what}")
 
     try:
-        child.send({"look": True, "address": source.address})
+        child.send({"check": True, "address": source.address})
         while True:
-            limit = timeout if call else float("inf")
-            if not child.answers_within(limit):
+            if not child.answers_within(timeout if call else float("inf")):
                 child.kill()
                 raise fault(too_long(timeout, child))
             answer = child.receive(fault)

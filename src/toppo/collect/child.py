@@ -19,20 +19,21 @@ from toppo.errors import BAD_DATA, EnvironmentFault, NotFinite, ToppoError
 
 POLL_SECONDS = 0.25  # between two checks of a process that does not answer
 
-Message = tuple[dict[str, Any], tuple[np.ndarray, ...]]
+Arrays = Mapping[str, np.ndarray]
+NO_ARRAYS: Arrays = {}
 
 
-def send(fd: int, header: Mapping[str, object], arrays: tuple[np.ndarray, ...] = ()) -> None:
+def send(fd: int, header: Mapping[str, object], arrays: Arrays = NO_ARRAYS) -> None:
     """Write one message."""
-    meta = [(str(a.dtype), a.shape) for a in arrays]
+    meta = {name: (str(a.dtype), a.shape) for name, a in arrays.items()}
     head = json.dumps({**header, "arrays": meta}).encode()
-    payload = b"".join([struct.pack("<I", len(head)), head, *(np.ascontiguousarray(a).tobytes() for a in arrays)])
+    payload = b"".join([struct.pack("<I", len(head)), head, *(a.tobytes() for a in arrays.values())])
     view = memoryview(payload)
     while view:
         view = view[os.write(fd, view) :]
 
 
-def receive(fd: int, before_read: Callable[[], None] = lambda: None) -> Message:
+def receive(fd: int, before_read: Callable[[], None] = lambda: None) -> tuple[dict[str, Any], Arrays]:
     """Read one message; raise EOFError when the other side has gone.  ``before_read`` may wait, and raise as well."""
 
     def read(count: int) -> bytes:
@@ -47,21 +48,21 @@ def receive(fd: int, before_read: Callable[[], None] = lambda: None) -> Message:
         return b"".join(parts)
 
     header = json.loads(read(struct.unpack("<I", read(4))[0]))
-    arrays = []
-    for dtype, shape in header.pop("arrays"):
+    arrays = {}
+    for name, (dtype, shape) in header.pop("arrays").items():
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        arrays.append(np.frombuffer(read(size), dtype).reshape(shape))
-    return header, tuple(arrays)
+        arrays[name] = np.frombuffer(read(size), dtype).reshape(shape)
+    return header, arrays
 
 
 class Child:
-    """``toppo.collect.worker_process``, which makes environments and calls them."""
+    """Runs ``toppo.collect.worker_process``, which makes environments and calls them."""
 
     def __init__(self, *shared: int) -> None:
         """Start the process; ``shared`` are file descriptors that it gets in addition to its pipes."""
         commands, self._commands = os.pipe()
         self._replies, replies = os.pipe()
-        # Two threads of BLAS for matrices of 64 x 64 only get into each other's way.
+        # Two threads of BLAS for matrices of 64 x 64 only hinder each other.
         env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             # -P: not from the directory that it happens to be started in, but from where this process imports.
@@ -74,7 +75,7 @@ class Child:
         os.close(replies)
         self.pid = self._process.pid
 
-    def send(self, header: Mapping[str, object], arrays: tuple[np.ndarray, ...] = ()) -> None:
+    def send(self, header: Mapping[str, object], arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message."""
         try:
             send(self._commands, header, arrays)
@@ -102,7 +103,7 @@ class Child:
                 raise EOFError
 
     def receive(self, fault: Callable[[str], EnvironmentFault]) -> dict[str, Any]:
-        """Its answer, or what went wrong there; ``fault`` makes one from how the process ended."""
+        """Return its answer, or raise what went wrong there; ``fault`` makes that of how the process ended."""
         try:
             answer, _ = receive(self._replies, self._wait_for_bytes)
         except EOFError:
@@ -133,6 +134,6 @@ class Child:
 
 
 def too_long(timeout: float, child: Child) -> str:
-    """The end of a process whose environment does not return."""
+    """Return a sentence on a process that was ended because its environment did not return."""
     ended = f"its worker process (pid {child.pid}) was ended"
     return f"the call did not return within {timeout:g} s (--env-timeout), and {ended}"

@@ -9,12 +9,16 @@ from toppo.collect.plan import Buffers, Plan
 
 
 class OpenEpisode(NamedTuple):
-    """What one environment needs to be brought back to where it is: reset with the seed, replay the actions."""
+    """What brings one environment back to where it is: reset it with the seed, replay the actions."""
 
     started: int  # episodes started so far, this one included
     actions: np.ndarray  # [t, ...] as sampled, since the reset
     rewards: np.ndarray  # [t] raw, since the reset
     obs: np.ndarray  # the last observation, for comparison after a replay
+
+    def without_steps(self) -> "OpenEpisode":
+        """Return the episode before its first step, or after its last."""
+        return self._replace(actions=self.actions[:0], rewards=self.rewards[:0])
 
 
 class Finished(NamedTuple):
@@ -26,7 +30,7 @@ class Finished(NamedTuple):
 
 
 def no_episode(plan: Plan) -> OpenEpisode:
-    """An environment before its first reset."""
+    """Return the record of an environment before its first reset."""
     spaces = plan.spaces
     return OpenEpisode(
         started=0,
@@ -36,32 +40,31 @@ def no_episode(plan: Plan) -> OpenEpisode:
     )
 
 
-def after_replay(episodes: tuple[OpenEpisode, ...], lost: FailedReplays) -> tuple[OpenEpisode, ...]:
-    """The open episodes after ``Pool.restore``: one whose replay led elsewhere is given up, and a new one follows."""
-    return tuple(
-        e._replace(actions=e.actions[:0], rewards=e.rewards[:0]) if i in lost else e for i, e in enumerate(episodes)
-    )
+def after_replay(episodes: tuple[OpenEpisode, ...], failed: FailedReplays) -> tuple[OpenEpisode, ...]:
+    """Return the open episodes after ``Pool.restore``: one whose replay failed is given up, and a new one follows."""
+    return tuple(e.without_steps() if i in failed else e for i, e in enumerate(episodes))
 
 
-def say_lost(lost: FailedReplays) -> str:
-    """What a replay that led elsewhere is called in a warning."""
-    return f"an environment did not replay to where it was ({'; '.join(dict.fromkeys(lost.values()))})"
+def describe_failed_replays(failed: FailedReplays) -> str:
+    """Return the text of a warning."""
+    return f"an environment did not replay to where it was ({'; '.join(dict.fromkeys(failed.values()))})"
 
 
 def advance(
     episodes: tuple[OpenEpisode, ...], batch: Buffers, reset_each_batch: bool
 ) -> tuple[tuple[OpenEpisode, ...], list[Finished]]:
-    """The open episodes after a batch, and the episodes that ended in it, in the order of their last steps."""
-    after, finished = [], []
+    """Return the open episodes after a batch, and the episodes that ended in it in the order of their last steps."""
+    after = []
+    finished = []
     for i, episode in enumerate(episodes):
         if batch.progress.begun[i] and len(episode.actions):  # given up before its first step in this batch
             finished.append(Finished(-1, i, episode.rewards))
-            episode = episode._replace(actions=episode.actions[:0], rewards=episode.rewards[:0])
+            episode = episode.without_steps()
         start = 0
         for t in np.flatnonzero(batch.over[:, i]):
             finished.append(Finished(int(t), i, np.concatenate([episode.rewards, batch.reward[start : t + 1, i]])))
             start = int(t) + 1
-            episode = episode._replace(actions=episode.actions[:0], rewards=episode.rewards[:0])
+            episode = episode.without_steps()
         episode = episode._replace(started=int(batch.progress.started[i]))
         if not reset_each_batch:  # otherwise the tail is never continued
             episode = episode._replace(

@@ -1,12 +1,13 @@
-"""What a run does about environments that fail: how much it bears, and what it writes down."""
+"""What a run does about environments that fail: how much it survives, and what it writes down."""
 
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-from toppo.errors import ToppoError
+from toppo.errors import ToppoError, refuse_below
 
 OnNan = Literal["raise", "truncate"]
-Ends = dict[tuple[int, int], int]
-"""(environment, episode) -> the row of the batch before which that episode is given up."""
+
+Truncations = dict[tuple[int, int], int]
+"""(environment, episode) -> the row of the batch before which that episode ends, since its environment fails there."""
 
 FailedReplays = dict[int, str]
 """Environments that a replay did not bring back to where they were, each with a sentence on why."""
@@ -32,12 +33,11 @@ class SurvivedFault(NamedTuple):
     exact: bool  # are the numbers those of a run without the fault?
 
 
-def tolerance(on_nan: Any, env_timeout: float, env_restarts: int) -> FaultPolicy:
-    """The settings, checked."""
+def checked_fault_policy(on_nan: OnNan, env_timeout: float, env_restarts: int) -> FaultPolicy:
+    """Return the settings as a policy, or refuse them."""
     if on_nan not in get_args(OnNan):
         raise ToppoError(f"on_nan is {on_nan!r}, but must be one of {', '.join(get_args(OnNan))}")
     if not env_timeout > 0:
         raise ToppoError(f"env_timeout is {env_timeout}, but must be above 0 (inf for none)")
-    if env_restarts < 0:
-        raise ToppoError(f"env_restarts is {env_restarts}, but must be 0 or more")
+    refuse_below(0, "env_restarts", env_restarts)
     return FaultPolicy(on_nan, env_timeout, env_restarts)

@@ -6,7 +6,7 @@ import numpy as np
 
 from toppo.collect.actor import ActorFactory, mlp_actor_factory
 from toppo.collect.episodes import OpenEpisode
-from toppo.collect.faults import Ends, FailedReplays, OnNan, SurvivedFault
+from toppo.collect.faults import FailedReplays, OnNan, SurvivedFault, Truncations
 from toppo.collect.plan import Buffers, Plan
 from toppo.envs import Source, open_environment
 from toppo.envs.observations import live_rows
@@ -14,11 +14,11 @@ from toppo.envs.single import BatchStep, batch_step
 from toppo.errors import EnvironmentFault, NotFinite
 from toppo.rng import Stream, seed_for
 
-MAX_FAULTS_IN_A_ROW = 10  # of the batch; an environment that gives nothing but NaN must not be asked for ever
+MAX_FAULTS_PER_ROW = 10  # an environment that gives nothing but NaN must not be asked for ever
 
 
-def not_replayed(name: str, episode: OpenEpisode, rewards: np.ndarray, obs: np.ndarray) -> str | None:
-    """A sentence on a replay that gave other rewards than the episode, or ended with another observation."""
+def replay_difference(name: str, episode: OpenEpisode, rewards: np.ndarray, obs: np.ndarray) -> str | None:
+    """Return a sentence if a replay gave other rewards than the episode, or ended with another observation."""
     pairs = {"led to another observation": (obs, episode.obs), "gave other rewards": (rewards, episode.rewards)}
     for what, (now, then) in pairs.items():
         if now.tobytes() != then.tobytes():
@@ -27,7 +27,7 @@ def not_replayed(name: str, episode: OpenEpisode, rewards: np.ndarray, obs: np.n
 
 
 class Worker:
-    """A stretch of a run's environments, each with its own streams of randomness."""
+    """Steps some of a run's environments, each with its own streams of randomness."""
 
     def __init__(
         self,
@@ -38,83 +38,90 @@ class Worker:
         on_nan: OnNan = "raise",
         actor_factory: ActorFactory | None = None,
     ) -> None:
-        """Make the environments number ``indices``, which follow each other; ``actor_factory`` replaces the NumPy actor."""
-        self.plan, self.indices, self.buffers, self.on_nan = plan, indices, buffers, on_nan
+        """Make the environments number ``indices``, which are consecutive; the default actor is NumPy's."""
+        self.plan = plan
+        self.indices = indices
+        self.buffers = buffers
+        self.on_nan = on_nan
         self._actor_factory = actor_factory or mlp_actor_factory(plan.spaces)
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
-        self._mine = slice(indices[0], indices[-1] + 1)
+        self._columns = slice(indices[0], indices[-1] + 1)
         self.rows = live_rows(plan.spaces.row_size, plan.spaces.row_dtype, len(indices))
         self.envs = {
             i: open_environment(source, i, plan.spaces.masked, row) for i, row in zip(indices, self.rows, strict=True)
         }
         # Where an episode may have to be ended and begun again in the middle of a row, they step one by one.
-        self._together = batch_step(list(self.envs.values()), self.rows) if on_nan == "raise" else None
+        self._batch_step = batch_step(list(self.envs.values()), self.rows) if on_nan == "raise" else None
         self.started = dict.fromkeys(indices, 0)
         self.due = set(indices)  # for a reset
         self._calls = 0
-        self._ends: Ends = {}
-        self._notices: list[SurvivedFault] = []
+        self._truncations: Truncations = {}
+        self._survived: list[SurvivedFault] = []
 
-    def collect(self, batch: int, ends: Ends | None = None) -> list[SurvivedFault]:
-        """Fill this worker's columns with batch number ``batch``, all its environments in step.
-
-        Returns the values that were not finite and that it went round.
-        """
-        plan, b, indices, rows, mine = self.plan, self.buffers, self.indices, self.rows, self._mine
-        self._ends, self._notices = dict(ends or {}), []
-        actor = self._actor_factory(b.mean, b.inv_std, b.weights, len(indices))
-        noise = b.noise[:, mine]
-        self.finals.clear()
-        if plan.reset_each_batch:
-            self.due = set(indices)
-        for i in indices:
-            b.progress.begun[i], b.progress.started[i] = i in self.due, self.started[i]
-        b.terminated[:, mine] = b.ended[:, mine] = b.over[:, mine] = False
-        for t in range(plan.steps):
-            for i in sorted(self.due) if self.due else ():
+    def collect(self, truncations: Truncations | None = None) -> list[SurvivedFault]:
+        """Fill this worker's columns of the buffers, all its environments in step; return the faults it survived."""
+        b = self.buffers
+        rows = self.rows
+        columns = self._columns
+        noise = b.noise[:, columns]
+        actor = self._actor_factory(b.mean, b.inv_std, b.weights, len(rows))
+        self._truncations = truncations or {}
+        self._survived = []
+        self._prepare_batch()
+        for t in range(self.plan.steps):
+            for i in sorted(self.due):
                 self._begin(t, i)
             actions = actor(rows, noise[t])
-            b.obs[t, mine] = rows
-            b.action[t, mine] = actions
-            if self._together and not self._ends:
-                self._step_all(t, self._together, actions)
+            b.obs[t, columns] = rows
+            b.action[t, columns] = actions
+            if self._batch_step and not self._truncations:
+                self._step_all(t, self._batch_step, actions)
                 continue
-            for j, i in enumerate(indices):
+            for j, i in enumerate(self.indices):
                 while not self._step(t, i, actions[j]):  # another episode takes the row
                     self._begin(t, i)
                     actions = actor(rows, noise[t])
-                    b.obs[t, i], b.action[t, i] = rows[j], actions[j]
-        if self._together:
-            b.reward[:, mine] -= self.envs[indices[0]].control_costs(b.action[:, mine])  # they are of one kind
-        else:
-            for i, env in self.envs.items():
-                b.reward[:, i] -= env.control_costs(b.action[:, i])
-        self._store_what_followed()
-        return self._notices
+                    b.obs[t, i] = rows[j]
+                    b.action[t, i] = actions[j]
+        self._subtract_costs()
+        self._store_next_obs()
+        return self._survived
+
+    def _prepare_batch(self) -> None:
+        """Clear what the batch before left."""
+        b = self.buffers
+        self.finals.clear()
+        if self.plan.reset_each_batch:
+            self.due = set(self.indices)
+        for i in self.indices:
+            b.progress.begun[i] = i in self.due
+            b.progress.started[i] = self.started[i]
+        for flags in (b.terminated, b.ended, b.over):
+            flags[:, self._columns] = False
 
     def _begin(self, t: int, i: int) -> None:
-        """Reset the environment before row ``t``."""
+        """Reset environment ``i`` before row ``t``."""
         while i in self.due:
             self.started[i] += 1
-            if self._ends.get((i, self.started[i])) == t:
+            if self._truncations.get((i, self.started[i])) == t:
                 continue
             try:
                 self._reset(t, i)
                 self.due.discard(i)
             except NotFinite as fault:
-                self._truncate_before(t, i, fault)
+                self._survive(t, i, fault)
 
     def _step(self, t: int, i: int, action: np.ndarray) -> bool:
-        """Take row ``t``; False if the episode was ended before it."""
+        """Take row ``t`` in environment ``i``; False if the episode was truncated before it."""
         env = self.envs[i]
-        if self._ends and self._ends.get((i, self.started[i])) == t:
-            self._end_before(t, i)
+        if self._truncations and self._truncations.get((i, self.started[i])) == t:
+            self._truncate_before(t, i)
             return False
-        self._mark(t, i, env.t + 1)
+        self._note_call(t, i, env.t + 1)
         try:
             reward, terminated, truncated = env.step_before_cost(action)
         except NotFinite as fault:
-            self._truncate_before(t, i, fault)
+            self._survive(t, i, fault)
             return False
         self.buffers.reward[t, i] = reward
         if terminated or truncated:
@@ -122,54 +129,68 @@ class Worker:
             self._end(t, i, env.row)
         return True
 
-    def _step_all(self, t: int, together: BatchStep, actions: np.ndarray) -> None:
+    def _step_all(self, t: int, step: BatchStep, actions: np.ndarray) -> None:
         """Take row ``t`` in all environments."""
-        b, mine, first = self.buffers, self._mine, self.indices[0]
-        self._mark(t, mine, b.progress.step[mine] + 1)
-        b.reward[t, mine], ends = together(actions)
+        b = self.buffers
+        columns = self._columns
+        self._note_call(t, columns, b.progress.step[columns] + 1)
+        b.reward[t, columns], ends = step(actions)
         for j, terminated in ends:
-            b.terminated[t, first + j] = terminated
-            self._end(t, first + j, self.rows[j])
+            i = self.indices[j]
+            b.terminated[t, i] = terminated
+            self._end(t, i, self.rows[j])
 
     def _end(self, t: int, i: int, last: np.ndarray) -> None:
-        """The episode ends with row ``t`` and shows ``last``."""
+        """Write down that the episode ends with row ``t`` and shows ``last``."""
         b = self.buffers
-        b.ended[t, i] = b.over[t, i] = True
+        b.ended[t, i] = True
+        b.over[t, i] = True
         self.due.add(i)
         if not self.plan.spaces.images:
             b.next_obs[t, i] = last
         elif not b.terminated[t, i]:
             self.finals[t, i] = last.copy()
 
-    def _store_what_followed(self) -> None:
-        """Fill ``next_obs``: the next row's observation, except where an episode ended and the last one lies there."""
-        b, mine = self.buffers, self._mine
-        if self.plan.spaces.images:
-            b.next_obs[mine] = self.rows
+    def _subtract_costs(self) -> None:
+        """Subtract what the actions cost from the rewards, if ``step_before_cost`` left that out."""
+        b = self.buffers
+        if self._batch_step:
+            b.reward[:, self._columns] -= self.envs[self.indices[0]].control_costs(b.action[:, self._columns])
         else:
-            np.copyto(b.next_obs[:-1, mine], b.obs[1:, mine], where=~b.ended[:-1, mine, None])
-            b.next_obs[-1, mine] = self.rows
+            for i, env in self.envs.items():
+                b.reward[:, i] -= env.control_costs(b.action[:, i])
+
+    def _store_next_obs(self) -> None:
+        """Fill ``next_obs``: the next row's observation, except where ``_end`` has stored the last of an episode."""
+        b = self.buffers
+        columns = self._columns
+        if self.plan.spaces.images:
+            b.next_obs[columns] = self.rows
+        else:
+            np.copyto(b.next_obs[:-1, columns], b.obs[1:, columns], where=~b.ended[:-1, columns, None])
+            b.next_obs[-1, columns] = self.rows
 
     def _reset(self, t: int, i: int) -> None:
         self.buffers.progress.started[i] = self.started[i]
-        self._mark(t, i, 0)
+        self._note_call(t, i, 0)
         self.envs[i].reset(seed_for(self.plan.seed, Stream.ENV_RESET, i, self.started[i] - 1))
 
-    def _mark(self, t: int, i: int | slice, step: int | np.ndarray) -> None:
-        """Leave a note of the call that follows, for the case that it never returns."""
+    def _note_call(self, t: int, i: int | slice, step: int | np.ndarray) -> None:
+        """Note the call that follows where the run can read it, in case it never returns."""
         self._calls += self.plan.steps
         progress = self.buffers.progress
         progress.call[i] = self._calls + t
         progress.step[i] = step
 
-    def _truncate_before(self, t: int, i: int, fault: NotFinite) -> None:
-        """End the episode before the row that failed, or raise."""
-        if self.on_nan == "raise" or sum(n.row == t and n.env == i for n in self._notices) == MAX_FAULTS_IN_A_ROW:
+    def _survive(self, t: int, i: int, fault: NotFinite) -> None:
+        """Truncate the episode before the row that failed, or raise."""
+        if self.on_nan == "raise" or sum(f.row == t and f.env == i for f in self._survived) == MAX_FAULTS_PER_ROW:
             raise fault
-        self._notices.append(SurvivedFault(i, t, f"{fault}; the episode was ended before it", exact=False))
-        self._end_before(t, i)
+        sentence = f"{fault}; the episode was ended before it"
+        self._survived.append(SurvivedFault(env=i, row=t, sentence=sentence, exact=False))
+        self._truncate_before(t, i)
 
-    def _end_before(self, t: int, i: int) -> None:
+    def _truncate_before(self, t: int, i: int) -> None:
         b = self.buffers
         if t == 0:
             b.progress.begun[i] = True
@@ -183,7 +204,7 @@ class Worker:
         return {i: reason for i, reason in reasons.items() if reason}
 
     def restore_one(self, i: int, episode: OpenEpisode) -> str | None:
-        """Bring environment ``i`` back to where it was; if replaying its actions led elsewhere, a sentence on it."""
+        """Bring environment ``i`` back to where it was; return a sentence if replaying its actions led elsewhere."""
         self.started[i] = episode.started
         self.due.add(i)
         if len(episode.actions) == 0:
@@ -191,22 +212,23 @@ class Worker:
         try:
             reason = self._replay(i, episode)
         except EnvironmentFault as fault:
-            # Where hidden randomness led elsewhere, the actions of then may be wrong ones now.
+            # Hidden randomness led to another state, where the old actions may be wrong ones.
             reason = str(fault)
         if reason is None:
             self.due.discard(i)
         return reason
 
     def _replay(self, i: int, episode: OpenEpisode) -> str | None:
-        env, rewards = self.envs[i], np.zeros(len(episode.actions))
+        env = self.envs[i]
+        rewards = np.zeros(len(episode.actions))
         self._reset(0, i)
         for step, action in enumerate(episode.actions):
-            self._mark(0, i, step + 1)
+            self._note_call(0, i, step + 1)
             rewards[step], terminated, truncated = env.step_before_cost(action)
             if terminated or truncated:
                 return f"{env.name}: its replay ended at step {step + 1} of {len(rewards)}"
-        shown = env.row.astype(self.plan.spaces.row_dtype)
-        return not_replayed(env.name, episode, rewards - env.control_costs(episode.actions), shown)
+        obs = env.row.astype(self.plan.spaces.row_dtype)
+        return replay_difference(env.name, episode, rewards - env.control_costs(episode.actions), obs)
 
     def close(self) -> None:
         """Close the environments."""

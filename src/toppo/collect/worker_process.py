@@ -1,4 +1,7 @@
-"""The program of a worker process: ``python -m toppo.collect.worker_process COMMANDS REPLIES [MEMORY]`` (file descriptors)."""
+"""The program of a worker process.
+
+``python -m toppo.collect.worker_process COMMANDS REPLIES [MEMORY]``, each a file descriptor.
+"""
 
 import ctypes
 import mmap
@@ -20,10 +23,10 @@ from toppo.errors import Fault, NotFinite, ToppoError
 
 
 def serve(commands: int, replies: int, *memory: int) -> None:
-    """Look at an environment, or obey commands until the run closes its end of the pipe."""
+    """Check an environment, or obey commands until the run closes its end of the pipe."""
     hello, _ = receive(commands)
     source = from_address(hello["address"])
-    if "look" in hello:
+    if "check" in hello:
         spaces, notes = check_env(source, lambda call: send(replies, {"ok": True, "call": call}))
         send(replies, {"ok": True, "spaces": spaces_to_json(spaces), "notes": notes})
         return
@@ -36,11 +39,11 @@ def serve(commands: int, replies: int, *memory: int) -> None:
     while True:
         command, arrays = receive(commands)
         if command["do"] == "collect":
-            ends = {(i, episode): t for i, episode, t in command["ends"]}
-            send(replies, {"ok": True, "notices": worker.collect(command["batch"], ends)})
+            survived = worker.collect({(i, episode): row for i, episode, row in command["truncations"]})
+            send(replies, {"ok": True, "survived": [fault._asdict() for fault in survived]})
         else:
-            episode = OpenEpisode(command["started"], *arrays)
-            send(replies, {"ok": True, "lost": worker.restore_one(command["env"], episode)})
+            episode = OpenEpisode(started=command["started"], **arrays)
+            send(replies, {"ok": True, "failed": worker.restore_one(command["env"], episode)})
 
 
 def main() -> None:
@@ -70,9 +73,13 @@ def die_with_the_run() -> None:
 
 
 def _report(replies: int, error: ToppoError) -> None:
-    details = error.details if isinstance(error, Fault) else {}
-    kind = {"code": error.code, "not_finite": isinstance(error, NotFinite)}
-    answer = {"ok": False, "message": str(error), "details": details, **kind}
+    answer = {
+        "ok": False,
+        "message": str(error),
+        "details": error.details if isinstance(error, Fault) else {},
+        "code": error.code,
+        "not_finite": isinstance(error, NotFinite),
+    }
     with suppress(BrokenPipeError):
         send(replies, answer)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from toppo.collect.check_apart import check_env_in_subprocess
-from toppo.collect.episodes import after_replay, say_lost
+from toppo.collect.episodes import after_replay, describe_failed_replays
 from toppo.collect.faults import STRICT, FaultPolicy
 from toppo.collect.pool import open_pool
 from toppo.envs import EnvSource, Source, Spaces, open_player, resolve
@@ -246,7 +246,7 @@ class _Run:
                 failed = pool.restore(self.state.episodes)
                 self.state = self.state._replace(episodes=after_replay(self.state.episodes, failed))
                 if failed:
-                    self._mark_inexact(say_lost(failed))
+                    self._mark_inexact(describe_failed_replays(failed))
             self._write_status("running")
             try:
                 self._iterate(train(self.setup, self.state, pool), logs, stop)
