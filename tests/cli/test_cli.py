@@ -264,7 +264,7 @@ def test_a_run_leaves_what_the_documentation_says(trained):
 def test_the_closing_words_say_what_to_type_next(capsys, empty_folder):
     main(["train", "CartPole-v1", *SMALL, "--total-timesteps", "96", "--out", "run", "--no-tensorboard"])
     out = capsys.readouterr().out
-    assert "ToPPO on CartPole-v1, seed 0: finished in" in out
+    assert re.search(r"^ToPPO on CartPole-v1, seed 0: finished in \d+:\d\d\n  return  ", out, re.MULTILINE)
     assert "toppo evaluate run --video run/video.mp4" in out
     assert "toppo plot run --out run/curve.png" in out
 
@@ -300,13 +300,13 @@ def test_evaluate_says_what_it_saw_and_says_it_again(capsys, trained):
         outputs.append(capsys.readouterr().out)
     assert outputs[0] == outputs[1]
     assert re.match(
-        r"ToPPO on CartPole-v1 after 480 steps: return [\d.]+ \+- [\d.]+ over 3 episodes, mean length", outputs[0]
+        r"ToPPO on CartPole-v1 after 480 steps:\nreturn [\d.]+ \+- [\d.]+ over 3 episodes, mean length", outputs[0]
     )
     main(["evaluate", str(trained), "--episodes", "3", "--stochastic", "--seed", "1"])
     assert capsys.readouterr().out != outputs[0]
     assert "cut off" not in outputs[0]
     main(["evaluate", str(trained), "--episodes", "3", "--max-steps", "4"])
-    assert capsys.readouterr().out.endswith("mean length 4; 3 of them were cut off after 4 steps (--max-steps)\n")
+    assert capsys.readouterr().out.endswith("mean length 4\n3 of them were cut off after 4 steps (--max-steps)\n")
     for name in ("episodes", "max-steps", "seed"):
         assert refused(capsys, "evaluate", trained, f"--{name}", -1)[0] == 64
     code, errors = refused(capsys, "evaluate", trained, "--env", "Pendulum-v1")

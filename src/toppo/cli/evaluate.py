@@ -53,14 +53,14 @@ def evaluate(arguments: list[str]) -> None:
     cut = sum(not episode.ended for episode in episodes)
     console = Terminal()
     console.say(
-        f"{algorithm(trained.spec.algo).title} on {source.name} after {trained.num_timesteps:,} steps: "
+        f"{algorithm(trained.spec.algo).title} on {source.name} after {trained.num_timesteps:,} steps:\n"
         f"return {fmean(returns):.1f} +- {pstdev(returns):.1f} over {len(returns)} episodes, "
         f"mean length {fmean(episode.length for episode in episodes):.0f}"
-        + (f"; {cut} of them were cut off after {given.max_steps:,} steps (--max-steps)" if cut else "")
+        + (f"\n{cut} of them were cut off after {given.max_steps:,} steps (--max-steps)" if cut else "")
     )
     if given.video:
         so_far = record_video(policy, source, given.video, given.seed)
-        console.say(f"video of the first seconds of an episode (return so far {so_far:.1f}): {given.video}")
+        console.say(f"video of the first seconds of an episode (return {so_far:.1f}): {given.video}")
 
 
 def plot(arguments: list[str]) -> None:

@@ -54,15 +54,17 @@ class RunDisplay:
             self._last_line = now
             self.console.say(self._line(progress))
 
-    def outcome(self) -> str:
-        """The mean return of the last episodes, in a sentence."""
-        return f"Mean return of {self._last_episodes()}: {self._mean()}" if self.recent else "No episode ended"
+    def mean_return(self) -> str:
+        """The mean return of the last episodes, in words."""
+        of = f" (mean of the last {len(self.recent)} episodes)" if len(self.recent) > 1 else ""
+        return f"{fmean(self.recent):,.1f}{of}" if self.recent else "no episode has ended"
 
     def _line(self, progress: RunProgress) -> str:
         metrics = progress.iteration.metrics
         total = f"{progress.spec.total_timesteps:,}"
+        mean = f"{fmean(self.recent):,.1f}" if self.recent else "-"
         return (
-            f"{progress.iteration.state.steps:>{len(total)},} / {total}  return {self._mean():>8}  "
+            f"{progress.iteration.state.steps:>{len(total)},} / {total}  return {mean:>8}  "
             f"{speed(progress):>6,.0f} steps/s  {time_left(progress)} left  "
             f"|M| {metrics['memory/size']}  TV {metrics['train/tv']:.3f}"
         )
@@ -73,13 +75,13 @@ class RunDisplay:
         total = progress.spec.total_timesteps
         kl = metrics["memory/kl"]
         assert isinstance(kl, list)
-        distances = f"   KL {min(kl):.3f} to {max(kl):.3f}" if kl else ""
+        distances = f"   KL {min(kl):.3f} to {max(kl):.3f}" if len(kl) > 1 else ""
         # A trust region clips nothing.
         clipped = f"   clipped {metrics['train/clip_fraction']:.0%}" if "train/clip_fraction" in metrics else ""
         rows = Table.grid(padding=(0, 2))
         rows.add_row("", ProgressBar(total=total, completed=min(steps, total), width=60))
         rows.add_row("steps", f"{steps:,} of {total:,}   {speed(progress):,.0f} steps/s   {time_left(progress)} left")
-        rows.add_row("return", f"{self._mean()}   (mean of {self._last_episodes()})" if self.recent else "-")
+        rows.add_row("return", self.mean_return())
         rows.add_row("", Text(sparkline(self.history, 60), style="cyan"))
         rows.add_row("update", f"TV {metrics['train/tv']:.3f}   epochs {metrics['train/epochs']}{clipped}")
         rows.add_row("memory", f"|M| {metrics['memory/size']}   kept {metrics['memory/kept']}{distances}")
@@ -87,12 +89,6 @@ class RunDisplay:
 
     def _boxed(self, content: RenderableType) -> Panel:
         return Panel(content, title=escape(self.title), title_align="left", expand=False)
-
-    def _mean(self) -> str:
-        return f"{fmean(self.recent):,.1f}" if self.recent else "-"
-
-    def _last_episodes(self) -> str:
-        return f"the last {len(self.recent)} episodes" if len(self.recent) > 1 else "one episode"
 
 
 def speed(progress: RunProgress) -> float:

@@ -149,8 +149,9 @@ def _run_with_display(spec: Spec, root: Path, run: Callable[[Observe, Tell], obj
         console.say(f"stopped by {stop}; saved.  Next: toppo resume {root}{named}")
         raise SystemExit(stop.code) from None
     console.say(
-        f"{title}: finished in {clock(time.monotonic() - began)}.  {display.outcome()}\n"
-        f"  run   {root}{os.sep}\n"
-        f"  next  toppo evaluate {root}{named} --video {root}{os.sep}video.mp4\n"
-        f"        toppo plot {root} --out {root}{os.sep}curve.png"
+        f"{title}: finished in {clock(time.monotonic() - began)}\n"
+        f"  return  {display.mean_return()}\n"
+        f"  run     {root}{os.sep}\n"
+        f"  next    toppo evaluate {root}{named} --video {root}{os.sep}video.mp4\n"
+        f"          toppo plot {root} --out {root}{os.sep}curve.png"
     )
