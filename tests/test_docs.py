@@ -1,5 +1,6 @@
 """What the documentation says exists, and what exists is documented."""
 
+import ast
 import dataclasses
 import importlib.util
 import json
@@ -50,6 +51,17 @@ def test_the_settings_on_an_algorithms_page_are_those_of_the_code(algo):
     assert rows == [(f.name, shown(f.default), f.metadata["help"].replace("|", "!")) for f in settings]
     others = dict(re.findall(r"`(\w+)` = ([\w.-]+\w)", text))
     assert {name: json.loads(value) for name, value in others.items()} == REGISTRY[algo].common
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_every_name_that_a_page_points_to_is_in_that_file(page):
+    for file, name, field in re.findall(r"`([\w/]+\.py): (\w+)(?:\.(\w+))?`", page.read_text()):
+        tree = ast.parse((ROOT / "src" / "toppo" / file).read_text())
+        found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        assert name in found, f"{file}: {name}"
+        if field:
+            fields = {node.target.id for node in found[name].body if isinstance(node, ast.AnnAssign)}
+            assert field in fields, f"{file}: {name}.{field}"
 
 
 def commands_in(page: Path) -> list[str]:
