@@ -1,4 +1,7 @@
+import ast
+import dataclasses
 import inspect
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -7,11 +10,14 @@ import pytest
 import toppo
 from tests.support import probes, worlds
 from tests.support.training import forward
+from toppo.algos import REGISTRY
+from toppo.algos.settings import help_texts
 from toppo.collect.pool import open_pool
 from toppo.errors import ToppoError
 from toppo.learn.setup import plan
 from toppo.rng import Stream, seed_for
 from toppo.rundir.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
+from toppo.runs.presets import defaults
 from toppo.runs.state_io import state_to_arrays
 
 SMALL = {"n_steps": 64, "n_minibatches": 4, "n_epochs": 2, "hidden": (8,), "warmup_steps": 128}
@@ -306,12 +312,80 @@ def test_workers_are_used_when_the_environment_can_be_made_elsewhere():
 
 
 def test_settings_are_refused_by_name():
-    with pytest.raises(ValueError, match="has no setting learning_rate"):
-        toppo.PPO(probes.walk, learning_rate=3)
+    with pytest.raises(ValueError, match=r"^PPO has no setting `learning_rat`: did you mean `learning_rate`\?$"):
+        toppo.PPO(probes.walk, learning_rat=3)
+    with pytest.raises(
+        ValueError, match=r"^GePPO has no setting `colour`: choose one of adam_eps, adapt_lr, .*vf_coef"
+    ):
+        toppo.GePPO(probes.walk, colour="red")
     with pytest.raises(ToppoError, match="reset_each_batch needs whole episodes"):
         toppo.PPO("Pendulum-v1", reset_each_batch=True, n_steps=128)
     with pytest.raises(AttributeError, match="SAC"):
         _ = toppo.SAC
+
+
+@pytest.mark.parametrize("given", [("MlpPolicy", "CartPole-v1"), ("CartPole-v1", 3), ("MlpPolicy", probes.walk)])
+def test_a_call_with_a_policy_is_answered_in_one_sentence(given):
+    with pytest.raises(ToppoError, match=r"^PPO takes the environment and then settings by name, such as PPO\('Cart"):
+        toppo.PPO(*given)
+
+
+def test_every_algorithm_has_a_class_that_loads_its_own_agents_only(tmp_path):
+    agent = small(algo=toppo.PPO)
+    assert type(agent) is toppo.PPO
+    assert isinstance(agent, toppo.Agent)
+    agent.save(tmp_path / "agent")
+    assert type(toppo.load(tmp_path / "agent")) is toppo.PPO
+    assert type(toppo.PPO.load(tmp_path / "agent", env=probes.walk)) is toppo.PPO
+    with pytest.raises(ToppoError, match=r"agent holds a PPO agent: load it with toppo\.load\('.*agent'\)$"):
+        toppo.ToPPO.load(tmp_path / "agent")
+    kinds = [getattr(toppo, name) for name in toppo.__all__]
+    assert {kind.algo for kind in kinds if isinstance(kind, type)} == {"", *REGISTRY}
+
+
+def test_a_subclass_of_an_agent_is_loaded_as_itself(tmp_path):
+    class Mine(toppo.PPO):
+        pass
+
+    Mine(probes.walk, **SMALL).save(tmp_path / "agent")
+    assert type(Mine.load(tmp_path / "agent")) is Mine
+
+
+@pytest.mark.parametrize("algo", REGISTRY)
+def test_signature_and_help_of_a_class_show_every_setting(algo):
+    kind = next(kind for kind in toppo.Agent.__subclasses__() if kind.algo == algo)
+    parameters = inspect.signature(kind).parameters
+    assert list(parameters)[:2] == ["env", "seed"]
+    common, config = defaults(algo, "some-env")
+    expected = {**vars(common), **vars(config)}
+    assert {name: p.default for name, p in parameters.items() if name not in ("env", "seed")} == expected
+    for settings in (common, config):
+        for name, text in help_texts(type(settings)).items():
+            assert f"    {name}: {text} Default: {expected[name]!r}.\n" in kind.__doc__ + "\n"
+
+
+def test_the_stub_has_every_setting_with_its_type():
+    """Editors complete what the stub says."""
+    tree = ast.parse(Path(toppo.__file__).with_suffix(".pyi").read_text())
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+    def typed_dict(name):
+        own = {x.target.id: ast.unparse(x.annotation) for x in classes[name].body if isinstance(x, ast.AnnAssign)}
+        bases = [base.id for base in classes[name].bases if base.id in classes]
+        return own | (typed_dict(bases[0]) if bases else {})
+
+    for kind in toppo.Agent.__subclasses__()[:7]:
+        common, config = defaults(kind.algo, "some-env")
+        fields = [*dataclasses.fields(common), *dataclasses.fields(config)]
+        types = {f.name: f.type if isinstance(f.type, str) else getattr(f.type, "__name__", "") for f in fields}
+        assert typed_dict(f"_{kind.__name__}") == types | {"hidden": "tuple[int, ...]"}
+        (init,) = classes[kind.__name__].body
+        assert ast.unparse(init.args.kwarg.annotation) == f"Unpack[_{kind.__name__}]"
+
+
+def test_the_package_shows_its_public_names_only():
+    assert dir(toppo) == sorted(toppo.__all__)
+    assert {"ToPPO", "load"} < set(dir(toppo))
 
 
 def test_hidden_randomness_does_not_mix_two_episodes():

@@ -1,35 +1,17 @@
 """Transductive Off-policy PPO and its family."""
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from toppo.agent import Agent as Agent
-    from toppo.agent import load as load
+from importlib import import_module
 
 __version__ = "0.1.0"
-
-_AGENTS = {
-    "ToPPO": "toppo",
-    "PPO": "ppo",
-    "TRPO": "trpo",
-    "GePPO": "geppo",
-    "OffPolicyTRPO": "otrpo",
-    "OffPolicyPPO": "oppo",
-    "DISC": "disc",
-}
 __all__ = ["DISC", "PPO", "TRPO", "Agent", "GePPO", "OffPolicyPPO", "OffPolicyTRPO", "ToPPO", "load"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import JAX only when something that needs it is asked for: ``import toppo`` stays light."""
-    if name in _AGENTS:
-        from functools import partial
-
-        from toppo.agent import create
-
-        return partial(create, _AGENTS[name])
-    if name in ("Agent", "load"):
-        from toppo import agent
-
-        return getattr(agent, name)
+    if name in __all__:
+        return getattr(import_module("toppo.agent"), name)
     raise AttributeError(f"module 'toppo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

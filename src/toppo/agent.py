@@ -3,33 +3,35 @@
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from inspect import Parameter, Signature
 from os import cpu_count
 from pathlib import Path
-from typing import Any, Self
+from typing import ClassVar, Self, get_type_hints
 
 import numpy as np
 
+from toppo.algos.settings import help_texts
 from toppo.collect.actor import Actor, noise_for
-from toppo.collect.episodes import after_replay, describe_failed_replays
+from toppo.collect.episodes import describe_failed_replays
 from toppo.collect.faults import OnNan, checked_fault_policy
-from toppo.collect.pool import open_pool
 from toppo.envs import EnvSource, Source, Spaces, open_player, resolve
 from toppo.envs.actions import action_to_env
 from toppo.envs.observations import rows_of
 from toppo.envs.spaces import refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import ToppoError
-from toppo.learn.loop import Iteration, train
-from toppo.learn.setup import Setup, acting, initial_state, plan
+from toppo.learn.loop import Iteration
+from toppo.learn.session import open_session
+from toppo.learn.setup import Setup, initial_state
 from toppo.learn.state import State
 from toppo.learn.xla import prepare
 from toppo.rng import Stream, rng_for
-from toppo.rundir.checkpoint import Declared, Facts, newest_checkpoint, read_checkpoint, write_checkpoint
+from toppo.rundir.checkpoint import MANIFEST, Declared, Facts, newest_checkpoint, read_checkpoint, write_checkpoint
 from toppo.rundir.layout import Layout
-from toppo.runs import run as runs
 from toppo.runs.evaluate import evaluate_policy, policy_of
-from toppo.runs.presets import spec_for
-from toppo.runs.spec import Spec, from_json, to_json
+from toppo.runs.presets import defaults, spec_for
+from toppo.runs.run import RunOptions, check_run, registered_source, setup_from
+from toppo.runs.spec import Spec, algorithm, from_json, to_json
 from toppo.runs.state_io import check_facts, state_from_arrays, state_to_arrays
 
 Callback = Callable[[Iteration], bool | None]
@@ -38,13 +40,69 @@ Callback = Callable[[Iteration], bool | None]
 class Agent:
     """A policy, its critic, its normaliser and its memory, with the environment it learns in."""
 
-    def __init__(self, spec: Spec, source: Source | None, setup: Setup, state: State) -> None:
-        """Use the class methods, or one of the named algorithms such as ``toppo.ToPPO``."""
-        self.spec, self.source, self.setup, self.state = spec, source, setup, state
+    algo: ClassVar[str] = ""  # every algorithm has a subclass of its own
+    __signature__: ClassVar[Signature]
+    _checked_source: Source | None = None
+
+    def __init_subclass__(cls, algo: str = "") -> None:
+        """Show the algorithm's settings in the signature and the help of its class."""
+        if algo:
+            cls.algo = algo
+            _document(cls)
+
+    def __init__(self, env: EnvSource, *others: object, seed: int = 0, **settings: object) -> None:
+        """Make a new agent for an environment; every setting of the algorithm can be given by name."""
+        name = type(self).__name__
+        if others:
+            raise ToppoError(
+                f"{name} takes the environment and then settings by name, such as {name}('CartPole-v1', seed=1): "
+                "it chooses the network from the environment's spaces, so there is no policy to name"
+            )
+        source = resolve(env)
+        if source.num_envs is not None:
+            settings = {"n_envs": source.num_envs, **settings}
+        spec = spec_for(source, self.algo, 1, seed, **settings)
+        setup, notes = check_run(spec, source, RunOptions(workers=0))
+        for note in notes:
+            warnings.warn(f"{spec.env}: {note}", stacklevel=2)
+        self._assemble(spec, source, setup, initial_state(setup))
+        self._checked_source = source
+
+    def _assemble(self, spec: Spec, source: Source | None, setup: Setup, state: State) -> None:
+        self.spec = spec
+        self.source = source
+        self.setup = setup
+        self.state = state
         self._learning = False
-        self._looked_at: Source | None = None
         self._rng = rng_for(spec.seed, Stream.EVALUATION, 0, 2)
-        self._actors: tuple[State, dict[int, Actor]] = (state, {})
+        self._actors: dict[int, Actor] = {}  # by number of rows, of the policy in _actors_state
+        self._actors_state = state
+
+    @classmethod
+    def load(cls, path: str | Path, env: EnvSource | None = None) -> Self:
+        """Load what ``save`` wrote, or the newest checkpoint of a run directory.
+
+        Nothing in the files is executed.  The environment is made only if its id is registered or ``env`` is given.
+        """
+        layout = Layout(Path(path))
+        if layout.spec.is_file():
+            checkpoint, _ = newest_checkpoint(layout.checkpoints, _check_fit)
+        else:
+            checkpoint = read_checkpoint(layout.root, _check_fit)
+        spec, setup = _spec_and_setup(checkpoint.facts)
+        kind = next((kind for kind in (cls, *cls.__subclasses__()) if kind.algo == spec.algo), None)
+        if kind is None:
+            raise ToppoError(
+                f"{path} holds a {algorithm(spec.algo).title} agent: load it with toppo.load({str(path)!r})"
+            )
+        state = state_from_arrays(setup, checkpoint.arrays, checkpoint.facts.get("state", {}))
+        source = None if env is None else resolve(env)
+        if source is None:
+            with suppress(ToppoError):
+                source = registered_source(spec)
+        agent = kind.__new__(kind)
+        agent._assemble(spec, source, setup, state)
+        return agent
 
     @property
     def spaces(self) -> Spaces:
@@ -67,67 +125,66 @@ class Agent:
     ) -> Self:
         """Train for so many further steps; a callback that returns False ends the training.
 
-        The last three say what is done about environments that fail, as docs/reliability.md explains.
+        docs/reliability.md explains the last three, which say what is done about environments that fail.
         """
         if self.source is None:
             raise ToppoError("this agent has no environment to learn in: load it with env=...")
         prepare()
-        self._look()
+        self._check_source(self.source)
         setup = self.setup._replace(total_timesteps=self.state.steps + total_timesteps)
         workers = default_workers(self.spec) if workers is None else workers
-        bears = checked_fault_policy(on_nan, env_timeout, env_restarts)
-        pool = open_pool(plan(setup), self.source, workers, bears, acting(setup))
-        self._learning = True
-        try:
-            if self.state.batches:
-                lost = pool.restore(self.state.episodes)
-                self.state = self.state._replace(episodes=after_replay(self.state.episodes, lost))
-                if lost:
-                    warnings.warn(f"{describe_failed_replays(lost)}: continued, not bit-exact", stacklevel=2)
-            for iteration in train(setup, self.state, pool):
-                self.state = iteration.state
-                for fault in iteration.faults:
-                    warnings.warn(fault.sentence, stacklevel=2)
-                if callback is not None and callback(iteration) is False:
-                    break
-        finally:
-            self._learning = False
-            pool.close()
+        fault_policy = checked_fault_policy(on_nan, env_timeout, env_restarts)
+        with open_session(setup, self.source, workers, fault_policy) as session:
+            self._learning = True
+            try:
+                if self.state.batches:
+                    self.state, failed = session.restore(self.state)
+                    if failed:
+                        warnings.warn(f"{describe_failed_replays(failed)}: continued, not bit-exact", stacklevel=2)
+                for iteration in session.train(self.state):
+                    self.state = iteration.state
+                    for fault in iteration.faults:
+                        warnings.warn(fault.sentence, stacklevel=2)
+                    if callback is not None and callback(iteration) is False:
+                        break
+            finally:
+                self._learning = False
         return self
 
-    def _look(self) -> None:
-        """Refuse an environment that does not keep its word, or is another one than the agent knows; once."""
-        if self._looked_at is not self.source and self.source is not None:
-            spaces = runs.setup_for(self.spec, self.source).spaces
-            refuse_other_spaces(self.source.name, spaces, self.spaces)
-            self._looked_at = self.source
+    def _check_source(self, source: Source) -> None:
+        """Refuse an environment with faults or with other spaces than the agent's; check each one once."""
+        if self._checked_source is not source:
+            setup, _ = check_run(self.spec, source, RunOptions(workers=0))
+            refuse_other_spaces(source.name, setup.spaces, self.spaces)
+            self._checked_source = source
 
     def predict(
         self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
+        observation: object,
+        state: tuple[np.ndarray, ...] | None = None,
+        episode_start: np.ndarray | None = None,
         deterministic: bool = False,
-        action_masks: Any = None,
-    ) -> tuple[np.ndarray, Any]:
+        action_masks: object = None,
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """Actions for one observation or a batch of them, in the environment's own bounds.
 
         Follows Stable-Baselines3's convention, so its ``evaluate_policy`` accepts the agent.
         """
-        rows, single = rows_of(self.spaces, observation, action_masks)
-        noise = noise_for(self._rng, len(rows), self.spaces.action_size, self.spaces.discrete) * (not deterministic)
-        to_env, actor = action_to_env(self.spaces), self._actor(len(rows))
-        actions = np.stack([np.asarray(to_env(action)) for action in actor(rows, noise)])
+        spaces = self.spaces
+        rows, single = rows_of(spaces, observation, action_masks)
+        noise = noise_for(self._rng, len(rows), spaces.action_size, spaces.discrete) * (not deterministic)
+        to_env = action_to_env(spaces)
+        actions = np.stack([np.asarray(to_env(action)) for action in self._actor(len(rows))(rows, noise)])
         return (actions[0] if single else actions), state
 
     def _actor(self, rows: int) -> Actor:
-        """What acts on so many rows; made once for a state, since whoever predicts does so at every step."""
-        if self._actors[0] is not self.state:
-            self._actors = (self.state, {})
-        known = self._actors[1]
-        if rows not in known:
-            known[rows] = policy_of(self.state, self.setup).actor(rows)
-        return known[rows]
+        """The policy as it is now for so many rows; made once, since whoever predicts does so at every step."""
+        if self._actors_state is not self.state:
+            self._actors.clear()
+            self._actors_state = self.state
+        if rows not in self._actors:
+            self._actors[rows] = policy_of(self.state, self.setup).actor(rows)
+        return self._actors[rows]
 
     def evaluate(self, episodes: int = 10, deterministic: bool = True, env: EnvSource | None = None) -> list[float]:
         """Undiscounted returns of whole episodes with the frozen normaliser."""
@@ -136,64 +193,87 @@ class Agent:
             raise ToppoError("this agent has no environment to play in: give env=...")
         if self._learning and source.is_object and self.source is not None and source.given is self.source.given:
             raise ToppoError(
-                f"the agent is learning in this {type(source.given).__name__}, whose episode would be played out under "
-                "it: give env=... to evaluate while learning"
+                f"the agent is learning in this {type(source.given).__name__}, and would lose its episode: "
+                "give env=... to evaluate while learning"
             )
-        world = open_player(source)
+        player = open_player(source)
         try:
-            results = evaluate_policy(policy_of(self.state, self.setup), world, episodes, self.spec.seed, deterministic)
+            policy = policy_of(self.state, self.setup)
+            results = evaluate_policy(policy, player, episodes, self.spec.seed, deterministic)
         finally:
-            world.close()
+            player.close()
         return [result.episode_return for result in results]
 
     def save(self, path: str | Path) -> None:
         """Write everything the agent is into a directory: it can be loaded to act or to learn on."""
-        arrays, counters = state_to_arrays(self.state)
-        facts = {"spec": to_json(self.spec), "spaces": spaces_to_json(self.spaces), "state": counters}
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists() and not (target / "manifest.json").is_file():
+        if target.exists() and not (target / MANIFEST).is_file():
             raise ToppoError(f"{target} exists and is not a saved agent: choose another name")
+        arrays, counters = state_to_arrays(self.state)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        facts = {"spec": to_json(self.spec), "spaces": spaces_to_json(self.spaces), "state": counters}
         write_checkpoint(target, arrays, facts)
 
 
-def create(algo: str, env: EnvSource, seed: int = 0, **settings: Any) -> Agent:
-    """A new agent of an algorithm, with any of its settings by name."""
-    source = resolve(env)
-    if source.num_envs is not None:
-        settings = {"n_envs": source.num_envs, **settings}
-    spec = spec_for(source, algo, 1, seed, **settings)
-    setup = runs.setup_for(spec, source)
-    agent = Agent(spec, source, setup, initial_state(setup))
-    agent._looked_at = source
-    return agent
+def _document(kind: type[Agent]) -> None:
+    """Put every setting with its text and default into the signature and the docstring of an agent's class."""
+    parameters = [
+        Parameter("env", Parameter.POSITIONAL_OR_KEYWORD, annotation="EnvSource"),
+        Parameter("seed", Parameter.KEYWORD_ONLY, default=0, annotation=int),
+    ]
+    lines = ["seed: Seed of everything random. Default: 0."]
+    for settings in reversed(defaults(kind.algo, "")):
+        hints = get_type_hints(type(settings))
+        for name, text in help_texts(type(settings)).items():
+            default = getattr(settings, name)
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name]))
+            lines.append(f"{name}: {text} Default: {default!r}.")
+    kind.__signature__ = Signature(parameters)
+    kind.__doc__ = (
+        f"{kind.__doc__}\n\nSettings and their defaults; MuJoCo tasks and Atari games have some defaults of their own, "
+        "which `toppo train ENV --help` shows.\n\n" + "\n".join(f"    {line}" for line in lines)
+    )
 
 
-def load(path: str | Path, env: EnvSource | None = None) -> Agent:
-    """An agent from what ``Agent.save`` wrote, or from the newest checkpoint of a run directory.
-
-    Nothing in the files is executed.  The environment is made only if its id is registered or ``env`` is given.
-    """
-    layout = Layout(Path(path))
-
-    def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
-        check_facts(_setup_from(facts)[1], facts, arrays)
-
-    is_run = layout.spec.is_file()
-    checkpoint = newest_checkpoint(layout.checkpoints, fits)[0] if is_run else read_checkpoint(layout.root, fits)
-    spec, setup = _setup_from(checkpoint.facts)
-    state = state_from_arrays(setup, checkpoint.arrays, checkpoint.facts.get("state", {}))
-    source = None if env is None else resolve(env)
-    if source is None:
-        with suppress(ToppoError):
-            source = runs.registered_source(spec)
-    return Agent(spec, source, setup, state)
+class ToPPO(Agent, algo="toppo"):
+    """Transductive Off-policy PPO: PPO that also learns from batches of earlier policies."""
 
 
-def _setup_from(facts: Facts) -> tuple[Spec, Setup]:
+class PPO(Agent, algo="ppo"):
+    """Proximal Policy Optimisation."""
+
+
+class TRPO(Agent, algo="trpo"):
+    """Trust Region Policy Optimisation."""
+
+
+class GePPO(Agent, algo="geppo"):
+    """Generalised PPO: PPO on the last batches, with optimal weights and V-trace."""
+
+
+class OffPolicyTRPO(Agent, algo="otrpo"):
+    """TRPO on the newest and older batches."""
+
+
+class OffPolicyPPO(Agent, algo="oppo"):
+    """PPO on the newest and older batches, with V-trace."""
+
+
+class DISC(Agent, algo="disc"):
+    """Dimension-wise Importance Sampling weight Clipping."""
+
+
+load = Agent.load
+
+
+def _check_fit(facts: Facts, arrays: Mapping[str, Declared]) -> None:
+    check_facts(_spec_and_setup(facts)[1], facts, arrays)
+
+
+def _spec_and_setup(facts: Facts) -> tuple[Spec, Setup]:
     """The fixed parts of an agent, as its file says."""
-    spec, spaces = from_json(facts.get("spec")), spaces_from_json(facts.get("spaces"))
-    return spec, runs.setup_from(spec, spaces)
+    spec = from_json(facts.get("spec"))
+    return spec, setup_from(spec, spaces_from_json(facts.get("spaces")))
 
 
 def default_workers(spec: Spec) -> int:

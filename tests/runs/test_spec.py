@@ -152,9 +152,11 @@ def test_a_missing_setting_takes_its_default():
     ],
 )
 def test_wrong_settings_name_the_value_and_the_rule(settings, sentence):
-    settings = {"total_timesteps": 100, "seed": 0, **settings}
+    settings = dict(settings)
+    total_timesteps = settings.pop("total_timesteps", 100)
+    seed = settings.pop("seed", 0)
     with pytest.raises(ValueError) as refusal:
-        spec_for("Pendulum-v1", "toppo", **settings)
+        spec_for("Pendulum-v1", "toppo", total_timesteps, seed, **settings)
     assert sentence in str(refusal.value)
 
 

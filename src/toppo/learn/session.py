@@ -7,7 +7,7 @@ from typing import NamedTuple
 from toppo.collect.episodes import after_replay
 from toppo.collect.faults import STRICT, FailedReplays, FaultPolicy
 from toppo.collect.pool import Pool, open_pool
-from toppo.envs import EnvSource
+from toppo.envs import EnvSource, Source
 from toppo.learn.loop import Iteration, train
 from toppo.learn.setup import Setup, acting, plan
 from toppo.learn.state import State
@@ -34,7 +34,7 @@ class Session(NamedTuple):
 
 @contextmanager
 def open_session(
-    setup: Setup, source: EnvSource, workers: int = 0, fault_policy: FaultPolicy = STRICT
+    setup: Setup, source: EnvSource | Source, workers: int = 0, fault_policy: FaultPolicy = STRICT
 ) -> Iterator[Session]:
     """Open the environments in this process, or in ``workers`` processes; close them at the end."""
     pool = open_pool(plan(setup), source, workers, fault_policy, acting(setup))

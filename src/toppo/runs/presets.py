@@ -67,7 +67,7 @@ def defaults(algo: str, env: EnvSource | Source) -> tuple[Common, Any]:
     return _changed(chosen.title, common, chosen.config(), OVERRIDES.get((kind, algo), {}))
 
 
-def spec_for(env: EnvSource | Source, algo: str, total_timesteps: int, seed: int, **settings: object) -> Spec:
+def spec_for(env: EnvSource | Source, algo: str, total_timesteps: int, seed: int, /, **settings: object) -> Spec:
     """A spec from the defaults, with single settings changed by name, shared and own alike."""
     source = resolve(env)
     common, config = _changed(algorithm(algo).title, *defaults(algo, source), settings)

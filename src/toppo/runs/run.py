@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from toppo.collect.check_apart import check_env_in_subprocess
-from toppo.collect.episodes import after_replay, describe_failed_replays
+from toppo.collect.episodes import describe_failed_replays
 from toppo.collect.faults import STRICT, FaultPolicy
-from toppo.collect.pool import open_pool
 from toppo.envs import EnvSource, Source, Spaces, open_player, resolve
 from toppo.envs.check import NOT_REPEATED, check_env
 from toppo.envs.spaces import refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import CANNOT_CREATE, IO_ERROR, NO_INPUT, Fault, ToppoError
-from toppo.learn.loop import Iteration, train
-from toppo.learn.setup import Setup, acting, initial_state, new_setup, plan
+from toppo.learn.loop import Iteration
+from toppo.learn.session import open_session
+from toppo.learn.setup import Setup, initial_state, new_setup
 from toppo.learn.state import State
 from toppo.learn.xla import prepare
 from toppo.rundir.checkpoint import Checkpoint, CheckpointError, Declared, Facts, add_checkpoint, newest_checkpoint
@@ -141,9 +141,7 @@ def resume(
         return run.train()
 
 
-def _open_run(
-    spec: Spec, source: Source, layout: Layout, options: RunOptions, observe: Observe, tell: Tell
-) -> "_Run":
+def _open_run(spec: Spec, source: Source, layout: Layout, options: RunOptions, observe: Observe, tell: Tell) -> "_Run":
     """Check the environment and prepare the run's first state; nothing is written yet."""
     setup, notes = check_run(spec, source, options)
     for note in notes:
@@ -166,7 +164,7 @@ def _newest_intact(run: "_Run") -> Checkpoint | None:
     """The newest checkpoint that can be read, or None if the run has none yet."""
 
     def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
-        check_facts(run.setup._replace(spaces=spaces_from_json(facts.get("spaces"))), facts, arrays)
+        check_facts(setup_from(run.spec, spaces_from_json(facts.get("spaces"))), facts, arrays)
 
     try:
         checkpoint, damaged = newest_checkpoint(run.layout.checkpoints, fits)
@@ -240,16 +238,18 @@ class _Run:
     def train(self) -> State:
         """Train to the end, or until a signal asks to stop."""
         options = self.options
-        pool = open_pool(plan(self.setup), self.source, options.workers, options.fault_policy, acting(self.setup))
-        with closing(pool), closing(self._open_logs()) as logs, stop_request() as stop:
+        with (
+            open_session(self.setup, self.source, options.workers, options.fault_policy) as session,
+            closing(self._open_logs()) as logs,
+            stop_request() as stop,
+        ):
             if self.state.batches:
-                failed = pool.restore(self.state.episodes)
-                self.state = self.state._replace(episodes=after_replay(self.state.episodes, failed))
+                self.state, failed = session.restore(self.state)
                 if failed:
                     self._mark_inexact(describe_failed_replays(failed))
             self._write_status("running")
             try:
-                self._iterate(train(self.setup, self.state, pool), logs, stop)
+                self._iterate(session.train(self.state), logs, stop)
             except ToppoError as error:
                 with suppress(ToppoError):  # the disk may be what failed
                     self._write_status("failed", str(error))

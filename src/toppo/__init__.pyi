@@ -1,0 +1,101 @@
+"""What editors and type checkers know of the package; a test keeps the settings equal to the algorithms'."""
+
+from typing import TypedDict, Unpack
+
+from toppo.agent import Agent as Agent
+from toppo.agent import load as load
+from toppo.envs import EnvSource
+
+__version__: str
+
+class _Shared(TypedDict, total=False):
+    n_steps: int
+    gamma: float
+    gae_lambda: float
+    n_epochs: int
+    n_minibatches: int
+    learning_rate: float
+    anneal_lr: bool
+    adam_eps: float
+    max_grad_norm: float
+    ent_coef: float
+    hidden: tuple[int, ...]
+    log_std_init: float
+    n_envs: int
+    reset_each_batch: bool
+    warmup_steps: int
+    normalise_obs: bool
+    normalise_reward: bool
+    sign_reward: bool
+    shared_trunk: bool
+    vf_coef: float
+    clip_range_vf: float
+
+class _PPO(_Shared, total=False):
+    clip_range: float
+    early_stop: bool
+    adapt_lr: bool
+
+class _ToPPO(_PPO, total=False):
+    n_policies: int
+    alpha: float
+    select: bool
+    adapt_eps: bool
+    recompute_adv: bool
+    critic_on_old: bool
+    improve: str
+    delta: float
+
+class _TRPO(_Shared, total=False):
+    delta: float
+    cg_iterations: int
+    damping: float
+    slack: float
+    shrink: float
+    backtracks: int
+
+class _GePPO(_PPO, total=False):
+    mean_age: float
+    uniform: bool
+    eps_vary: bool
+
+class _OffPolicyTRPO(_Shared, total=False):
+    delta: float
+    n_policies: int
+    n_old: int
+    adapt_radius: bool
+
+class _OffPolicyPPO(_Shared, total=False):
+    clip_range: float
+    n_policies: int
+    n_old: int
+    vtrace: bool
+
+class _DISC(_Shared, total=False):
+    clip_range: float
+    n_policies: int
+    eps_b: float
+    alpha_is: float
+    j_target: float
+    lr_min: float
+
+class ToPPO(Agent):
+    def __init__(self, env: EnvSource, *, seed: int = 0, **settings: Unpack[_ToPPO]) -> None: ...
+
+class PPO(Agent):
+    def __init__(self, env: EnvSource, *, seed: int = 0, **settings: Unpack[_PPO]) -> None: ...
+
+class TRPO(Agent):
+    def __init__(self, env: EnvSource, *, seed: int = 0, **settings: Unpack[_TRPO]) -> None: ...
+
+class GePPO(Agent):
+    def __init__(self, env: EnvSource, *, seed: int = 0, **settings: Unpack[_GePPO]) -> None: ...
+
+class OffPolicyTRPO(Agent):
+    def __init__(self, env: EnvSource, *, seed: int = 0, **settings: Unpack[_OffPolicyTRPO]) -> None: ...
+
+class OffPolicyPPO(Agent):
+    def __init__(self, env: EnvSource, *, seed: int = 0, **settings: Unpack[_OffPolicyPPO]) -> None: ...
+
+class DISC(Agent):
+    def __init__(self, env: EnvSource, *, seed: int = 0, **settings: Unpack[_DISC]) -> None: ...
