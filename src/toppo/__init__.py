@@ -1,7 +1,5 @@
 """Transductive Off-policy PPO and its family."""
 
-from importlib import import_module
-
 __version__ = "0.1.0"
 __all__ = ["DISC", "PPO", "TRPO", "Agent", "GePPO", "OffPolicyPPO", "OffPolicyTRPO", "ToPPO", "load"]
 
@@ -9,7 +7,10 @@ __all__ = ["DISC", "PPO", "TRPO", "Agent", "GePPO", "OffPolicyPPO", "OffPolicyTR
 def __getattr__(name: str) -> object:
     """Import JAX only when something that needs it is asked for: ``import toppo`` stays light."""
     if name in __all__:
-        return getattr(import_module("toppo.agent"), name)
+        from toppo import agent
+
+        found: object = getattr(agent, name)
+        return found
     raise AttributeError(f"module 'toppo' has no attribute {name!r}")
 
 

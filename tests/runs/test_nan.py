@@ -68,7 +68,7 @@ def test_nan_in_any_part_of_the_learner_ends_the_run_in_that_iteration(algo):
     assert len(floats) > 10
     for number in floats:
         with pytest.raises(
-            LearnerFault, match=r"iteration 0: .* lower --learning-rate or look at the rewards"
+            LearnerFault, match=r"iteration 0: .* lower --learning-rate or check the rewards"
         ) as fault:
             train_all(setup, state=spoiled(state, number))
         assert "\n" not in str(fault.value)
