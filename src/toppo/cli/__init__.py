@@ -31,19 +31,15 @@ COMMANDS = {
 
 def overview() -> str:
     """What `toppo --help` prints."""
-    width = max(map(len, COMMANDS))
-    return "\n".join(
-        [
-            f"toppo {__version__}: Transductive Off-policy PPO and six baselines",
-            "",
-            "usage: toppo COMMAND [...]",
-            "",
-            *(f"  {name:<{width}}  {command.text}" for name, command in COMMANDS.items()),
-            "",
-            "toppo COMMAND --help shows every option of a command.  A first run:",
-            "  toppo train CartPole-v1 --algo toppo --total-timesteps 100000",
-        ]
-    )
+    commands = "\n".join(f"  {name:<9}  {command.text}" for name, command in COMMANDS.items())
+    return f"""toppo {__version__}: Transductive Off-policy PPO and six baselines
+
+usage: toppo COMMAND [...]
+
+{commands}
+
+toppo COMMAND --help shows every option of a command.  A first run:
+  toppo train CartPole-v1 --algo toppo --total-timesteps 100000"""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -53,8 +53,11 @@ def parse(command: str, kind: type[Flags], arguments: list[str], text: str | Non
     """Read the flags of a command; a mistake ends in an explanation and the exit code for usage."""
     if {"-h", "--help"} & set(arguments):
         arguments = ["--help"]  # tyro's help leaves out what was given already
-    else:
-        _refuse_unknown_options(command, set(_options_of(kind)), arguments)
+    known = ["--help", *_options_of(kind)]
+    for option in (word.partition("=")[0].replace("_", "-") for word in arguments if word.startswith("--")):
+        if option not in known:
+            way_out = suggestion(option, known, f"toppo {command} --help shows all")
+            raise ToppoError(f"toppo {command} has no option {option}: {way_out}")
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.PositionalRequiredArgs)
     try:
         return tyro.cli(kind, args=arguments, prog=f"toppo {command}", description=text or kind.__doc__, config=config)
@@ -72,20 +75,9 @@ def require_at_least(flags: object, **bounds: int) -> None:
 
 def changed_flags(flags: "DataclassInstance", *names: str) -> list[str]:
     """Write the named flags (all if none is named) that differ from their default as words of a command line."""
-    words = []
-    for field in fields(flags):
-        value = getattr(flags, field.name)
-        if field.name in (names or (field.name,)) and value != field.default:
-            words += [f"--{field.name.replace('_', '-')}", str(value)]
-    return words
-
-
-def _refuse_unknown_options(command: str, known: set[str], arguments: list[str]) -> None:
-    for word in arguments:
-        option = word.partition("=")[0].replace("_", "-")
-        if option.startswith("--") and option not in known:
-            way_out = suggestion(option, sorted(known), f"toppo {command} --help shows all")
-            raise ToppoError(f"toppo {command} has no option {option}: {way_out}")
+    asked = [field for field in fields(flags) if not names or field.name in names]
+    changed = [field.name for field in asked if getattr(flags, field.name) != field.default]
+    return [word for name in changed for word in (f"--{name.replace('_', '-')}", str(getattr(flags, name)))]
 
 
 def _options_of(kind: "type[DataclassInstance]") -> Iterator[str]:

@@ -24,7 +24,6 @@ class RunDisplay:
     """Shows every iteration of a run."""
 
     def __init__(self, title: str, console: Terminal, live: Live | None) -> None:
-        """Show the title and what happens before the first iteration."""
         self.title = title
         self.console = console
         self.live = live

@@ -21,7 +21,6 @@ class StudyDisplay:
     """Shows how far a study is."""
 
     def __init__(self, title: str, folder: Folder, console: Terminal, live: Live | None) -> None:
-        """Start the clock."""
         self.title = title
         self.folder = folder
         self.console = console

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_type_hints
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainFlags:
-    """What `toppo train` takes; `_read_spec` fills in the settings, which depend on the algorithm and ENV."""
+    """What `toppo train` takes; `_read_flags` adds the settings, which depend on the algorithm and ENV."""
 
     env: Annotated[str, argument("ENV", "Gymnasium id, such as HalfCheetah-v5 or package.module:Env-v0.")]
     algo: Annotated[str, flag(f"One of {', '.join(REGISTRY)}.")] = "toppo"
@@ -56,13 +57,14 @@ class ResumeFlags:
 def train(arguments: list[str]) -> None:
     """Train a policy from scratch."""
     algo, env = _algo_and_env(arguments)
-    given, spec = _read_spec(algo, env, arguments)
-    if spec.env != env:  # a flag's value stood before the environment, which has defaults of its own
-        given, spec = _read_spec(algo, spec.env, arguments)
+    given = _read_flags(algo, env, arguments)
+    if given.env != env:  # a flag's value stood before the environment, which has defaults of its own
+        given = _read_flags(algo, given.env, arguments)
+    spec = _spec_from(given)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     root = given.out or Path("runs") / f"{spec.env.replace('/', '-').replace(':', '-')}__{algo}__{spec.seed}__{stamp}"
     options = _run_options(given.execution, spec)
-    _run_with_display(spec, root, lambda observe, tell: runs.start(spec, spec.env, root, options, observe, tell))
+    _run_with_display(spec, root, partial(runs.start, spec, spec.env, root, options))
 
 
 def resume(arguments: list[str]) -> None:
@@ -70,11 +72,8 @@ def resume(arguments: list[str]) -> None:
     given = parse("resume", ResumeFlags, arguments)
     spec = from_json(read_json(Layout(given.run).spec))
     options = _run_options(given.execution, spec)
-    _run_with_display(
-        spec,
-        given.run,
-        lambda observe, tell: runs.resume(given.run, given.env, options, observe, tell, given.allow_drift),
-    )
+    resumed = partial(runs.resume, given.run, given.env, options, allow_drift=given.allow_drift)
+    _run_with_display(spec, given.run, resumed)
 
 
 def _algo_and_env(arguments: list[str]) -> tuple[str, str]:
@@ -92,24 +91,15 @@ def _algo_and_env(arguments: list[str]) -> tuple[str, str]:
     return algorithm(algo).name, next((word for word in others if not word.startswith("-")), "")
 
 
-def _read_spec(algo: str, env: str, arguments: list[str]) -> tuple[TrainFlags, Spec]:
-    """Read all flags of `toppo train`, where the defaults of the settings are those of this algorithm on ENV."""
+def _read_flags(algo: str, env: str, arguments: list[str]) -> TrainFlags:
+    """Read all flags, with the settings of this algorithm and their defaults on ENV."""
     common, config = defaults(algo, env)
     title = algorithm(algo).title
-    shared_flags = _settings_flags(common, "Settings that every algorithm has.")
-    own_flags = _settings_flags(config, f"Settings of {title}.")
-    groups = [
-        ("shared", shared_flags, shared_flags()),
-        ("own", Annotated[own_flags, tyro.conf.arg(name=title)], own_flags()),
-    ]
+    shared = _settings_flags(common, "Settings that every algorithm has.")
+    own = _settings_flags(config, f"Settings of {title}.")
+    groups = [("shared", shared, shared()), ("own", Annotated[own, tyro.conf.arg(name=title)], own())]
     kind: type[TrainFlags] = make_dataclass("TrainFlags", groups, bases=(TrainFlags,), frozen=True, kw_only=True)
-    given = parse("train", kind, arguments, f"Train {title}. The defaults are those of {title} on ENV.")
-    try:
-        shared = Common(**vars(given.shared))
-        own = type(config)(**vars(given.own))
-        return given, Spec(given.env, algo, given.total_timesteps, given.seed, shared, own)
-    except ValueError as error:
-        raise ToppoError(str(error)) from error
+    return parse("train", kind, arguments, f"Train {title}. The defaults are those of {title} on ENV.")
 
 
 def _settings_flags(values: "DataclassInstance", text: str) -> type:
@@ -120,6 +110,20 @@ def _settings_flags(values: "DataclassInstance", text: str) -> type:
         for name, line in help_texts(type(values)).items()
     ]
     return make_dataclass(type(values).__name__, flags, frozen=True, namespace={"__doc__": text})
+
+
+def _spec_from(given: TrainFlags) -> Spec:
+    try:
+        return Spec(
+            env=given.env,
+            algo=given.algo,
+            total_timesteps=given.total_timesteps,
+            seed=given.seed,
+            common=Common(**vars(given.shared)),
+            config=algorithm(given.algo).config(**vars(given.own)),
+        )
+    except ValueError as error:
+        raise ToppoError(str(error)) from error
 
 
 def _run_options(given: ExecutionFlags, spec: Spec) -> RunOptions:
