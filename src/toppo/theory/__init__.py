@@ -1,1 +1,1 @@
-"""The theory of the method, run: finite processes solved exactly, every statement of the paper evaluated on them."""
+"""The theory of the paper, checked: every statement is evaluated on finite processes that are solved exactly."""

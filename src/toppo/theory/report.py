@@ -95,7 +95,7 @@ def write(report: Report, out: Path) -> list[Path]:
 
 def as_markdown(report: Report) -> str:
     """Format the same as a page."""
-    lines = ["# The theory, run", "", f"`toppo theory --mdps {report.mdps} --seed {report.seed}`", ""]
+    lines = ["# Theory: report", "", f"`toppo theory --mdps {report.mdps} --seed {report.seed}`", ""]
     lines += ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     for result in report.results:
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row(result)) + " |")
