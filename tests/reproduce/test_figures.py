@@ -8,10 +8,12 @@ import pytest
 from tests.support.curves import curve, finished_curves, run_directory
 from toppo.cli import main
 from toppo.errors import BAD_DATA, ToppoError
+from toppo.plotting import write_output
 from toppo.report.load import Loaded
-from toppo.reproduce import figures, study_figures
-from toppo.reproduce.figures import measured_before, over_seeds, write
-from toppo.reproduce.run_time import PARTS, RunTime
+from toppo.report.page import About
+from toppo.reproduce import registry, run_time
+from toppo.reproduce.run_time import COLOURS, RunTime
+from toppo.reproduce.v_ratio import measured_before, over_seeds
 from toppo.studies.folder import Folder
 from toppo.studies.paper import paper_study
 from toppo.studies.study import jobs_of
@@ -29,11 +31,10 @@ def test_page_and_figure_are_of_the_studys_own_runs_with_their_times(tmp_path, m
     run_directory(folder.run(first), env=first.spec.env)
     drawn: list[list[str]] = []
     told: list[Loaded] = []
-    draw = study_figures.STUDY_FIGURES["memory-size"]._replace(draw=lambda groups, band: drawn.append(groups))
-    monkeypatch.setitem(study_figures.STUDY_FIGURES, "memory-size", draw)
-    monkeypatch.setattr(study_figures, "mark_quick_run", lambda sheet, why: None)
-    monkeypatch.setattr(study_figures, "save_png_and_pdf", lambda sheet, out, name: None)
-    study_figures.make_study_figure("memory-size", "quick", tmp_path, "std", lambda s: folder, told.append)
+    figure = registry.FIGURES["memory-size"]._replace(draw=lambda groups, band: drawn.append(groups))
+    monkeypatch.setattr(registry, "save_png_and_pdf", lambda drawing, out, name: None)
+    monkeypatch.setattr(registry, "write_report", lambda loaded, out, about: told.append(loaded))
+    registry.write_study_figure(figure, study, folder, tmp_path, About("memory-size", "", "std"))
     (loaded,) = told
     assert len(loaded.runs) == len(jobs_of(study)) == sum(len(g.runs) for g in drawn[0])
     assert {g.env for g in drawn[0]} == {"Swimmer-v5"}
@@ -42,8 +43,9 @@ def test_page_and_figure_are_of_the_studys_own_runs_with_their_times(tmp_path, m
 
 def test_the_command_on_the_page_is_the_one_to_type(tmp_path, monkeypatch, capsys):
     shown = []
-    monkeypatch.setattr("toppo.report.page.write_report", lambda loaded, out, about: shown.append(about.command))
-    monkeypatch.setattr(study_figures, "save_png_and_pdf", lambda sheet, out, name: None)
+    for module in ("toppo.report.page", "toppo.reproduce.registry"):
+        monkeypatch.setattr(f"{module}.write_report", lambda loaded, out, about: shown.append(about.command))
+    monkeypatch.setattr(registry, "save_png_and_pdf", lambda drawing, out, name: None)
     out, curves = tmp_path / "my runs", tmp_path / "c"
     finished_curves(curves, paper_study("memory-size", "quick"))
     flags = ["--out", str(out), "--band", "std", "--curves", str(curves), "--evaluate-every", "50"]
@@ -55,10 +57,10 @@ def test_the_command_on_the_page_is_the_one_to_type(tmp_path, monkeypatch, capsy
     ]
 
 
-def test_data_that_are_not_whole_are_one_sentence(tmp_path):
+def test_data_that_are_not_intact_are_one_sentence(tmp_path):
     path = tmp_path / "v-ratio.json"
     assert measured_before(path, "quick") == []
-    write(tmp_path, "v-ratio", {"scale": "quick", "rows": [ROW]})
+    path.write_text(json.dumps({"scale": "quick", "rows": [ROW]}))
     assert measured_before(path, "quick") == [ROW]
     assert measured_before(path, "paper") == []
     whole = path.read_text()
@@ -70,11 +72,11 @@ def test_data_that_are_not_whole_are_one_sentence(tmp_path):
 
 
 def test_data_are_replaced_as_a_whole(tmp_path, monkeypatch):
-    write(tmp_path, "v-ratio", {"rows": [1]})
+    write_output(tmp_path / "v-ratio.json", b"old")
     monkeypatch.setattr("os.replace", lambda *paths: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(ToppoError, match="No space left"):
-        write(tmp_path, "v-ratio", {"rows": [1, 2]})
-    assert json.loads((tmp_path / "v-ratio.json").read_text()) == {"rows": [1]}
+        write_output(tmp_path / "v-ratio.json", b"new")
+    assert (tmp_path / "v-ratio.json").read_bytes() == b"old"
 
 
 def test_every_point_of_the_v_ratio_is_a_mean_over_all_seeds():
@@ -89,11 +91,12 @@ def test_every_point_of_the_v_ratio_is_a_mean_over_all_seeds():
 
 
 def test_run_times_say_how_they_were_measured(tmp_path, monkeypatch):
-    sheets, said = [], []
-    times = [RunTime("ppo", dict.fromkeys(PARTS, 1.0))]
-    monkeypatch.setattr(figures, "measure_run_times", lambda algos, env, iterations: times)
-    monkeypatch.setattr(figures, "save_png_and_pdf", lambda sheet, out, name: sheets.append(sheet))
-    figures.run_time("paper", tmp_path, said.append)
+    drawings = []
+    said = []
+    times = [RunTime("ppo", dict.fromkeys(COLOURS, 1.0))]
+    monkeypatch.setattr(run_time, "measure_run_times", lambda algos, env, iterations: times)
+    monkeypatch.setattr(run_time, "save_png_and_pdf", lambda drawing, out, name: drawings.append(drawing))
+    run_time.make_figure("paper", tmp_path, said.append)
     assert said[0] == "medians of one run of each, seed 0, 200 iterations"
-    assert said[0] in sheets[0].axes[0].get_xlabel()
+    assert said[0] in drawings[0].axes[0].get_xlabel()
     assert json.loads((tmp_path / "run-time.json").read_text())["measured"] == said[0].removeprefix("medians of ")

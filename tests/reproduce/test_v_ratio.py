@@ -8,10 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from toppo.collect.pool import open_pool
 from toppo.envs import open_environment, resolve
-from toppo.learn.loop import train
-from toppo.learn.setup import initial_state, network, plan
+from toppo.learn.session import open_session
+from toppo.learn.setup import initial_state
 from toppo.reproduce import v_ratio
 from toppo.runs.presets import spec_for
 from toppo.runs.run import setup_for
@@ -37,9 +36,9 @@ class Trained(NamedTuple):
 def trained(algo):
     env = RUNS[algo][0]
     setup = setup_for(small_spec(env, algo, ITERATIONS * N, 0), env)
-    pool, first = open_pool(plan(setup), env, 0), initial_state(setup)
-    turns = list(train(setup, first, pool))
-    pool.close()
+    first = initial_state(setup)
+    with open_session(setup, env) as session:
+        turns = list(session.train(first))
     return Trained(env, setup, turns, [first, *(turn.state for turn in turns)])
 
 
@@ -64,8 +63,8 @@ def test_the_simulator_is_put_back_to_the_bit(algo):
     assert [r.row for r in restarts] == rows.tolist()
     world = open_environment(resolve(env), 0)
     for restart in reversed(restarts):
-        v_ratio.put_back(world, restart)
-        assert v_ratio.simulator_state(world).tobytes() == restart.simulator.tobytes()
+        v_ratio.restore(world, restart)
+        assert v_ratio.simulator_state(world).tobytes() == restart.state.tobytes()
         assert restart.obs.astype(np.float32).tobytes() == np.asarray(batch.obs)[restart.row, 0].tobytes()
         for row in range(restart.row, len(batch.obs)):
             reward, _, _ = world.step(np.asarray(batch.action)[row, 0])
@@ -88,14 +87,16 @@ def naive_return(batch, policy, restart, noise, setup):
 
     env = gym.make("Hopper-v5").unwrapped
     env.reset(seed=1)
-    mujoco.mj_setState(env.model, env.data, restart.simulator, mujoco.mjtState.mjSTATE_INTEGRATION)
-    act, obs, rewards = jax.jit(network(setup.common, setup.spaces).policy), restart.obs, []
+    mujoco.mj_setState(env.model, env.data, restart.state, mujoco.mjtState.mjSTATE_INTEGRATION)
+    act = jax.jit(setup.net.policy)
+    obs = restart.obs
+    rewards = []
     for z in noise:
-        x = np.clip((obs - np.asarray(batch.scale.obs_shift)) * np.asarray(batch.scale.obs_factor), -10, 10)
+        x = np.clip((obs - np.asarray(batch.normaliser.mean)) * np.asarray(batch.normaliser.inv_std), -10, 10)
         dist = act(policy, x[None].astype(np.float32))
         action = (np.asarray(dist.mean) + np.exp(np.asarray(dist.log_std)) * z)[0]
         obs, reward, terminated, _, _ = env.step(np.clip(action, -1, 1))
-        rewards.append(min(10.0, max(-10.0, reward * float(batch.scale.reward_factor))))
+        rewards.append(min(10.0, max(-10.0, reward * float(batch.normaliser.reward_scale))))
         if terminated:
             break
     return sum(0.995**t * r for t, r in enumerate(rewards)), len(rewards)
@@ -107,7 +108,7 @@ def test_returns_are_in_the_critics_units(factor):
     _, setup, _, states = trained("geppo")
     batch, first = oldest(states)
     if factor is not None:  # so large that the clip acts
-        batch = batch._replace(scale=batch.scale._replace(reward_factor=np.float32(factor)))
+        batch = batch._replace(normaliser=batch.normaliser._replace(reward_scale=np.float32(factor)))
     world, policy = open_environment(resolve("Hopper-v5"), 0), states[-1].learner.params.policy
     restarts = v_ratio.replay(setup, world, batch, first, np.array([2, 30]))
     returns = v_ratio.monte_carlo(setup, world, batch, policy, restarts, 3, np.random.default_rng(0))
@@ -135,8 +136,9 @@ def test_each_estimate_meets_the_policy_that_it_speaks_of(algo, monkeypatch):
 
     monkeypatch.setattr(v_ratio, "monte_carlo", record)
     monkeypatch.setattr(v_ratio, "spec_for", small_spec)
-    monkeypatch.setattr(v_ratio, "train", lambda *given: iter(turns))  # trained already, with this spec
-    found = v_ratio.measure_during_training(algo, env, ITERATIONS * N, 1500, 4, 2, 0)
+    monkeypatch.setattr("toppo.learn.session.train", lambda *given: iter(turns))  # trained already, with this spec
+    scale = v_ratio.Scale(steps=ITERATIONS * N, every=1500, states=4, rollouts=2, seeds=1)
+    found = v_ratio.measure_during_training(algo, env, scale, 0)
     assert [m.step for m in found] == [2000, 3000]
     for m, (batch, policy, rows, returns) in zip(found, seen, strict=True):
         k, mu = m.step // N - 1, int(batch.iteration)

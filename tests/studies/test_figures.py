@@ -6,8 +6,7 @@ import pytest
 
 from tests.support.curves import finished_curves
 from toppo.cli import main
-from toppo.reproduce.figures import FIGURES
-from toppo.reproduce.study_figures import STUDY_FIGURES, smaller
+from toppo.reproduce.registry import FIGURES, StudyFigure, how_quick
 from toppo.studies.paper import PAPER, paper_study
 from toppo.studies.study import jobs_of
 
@@ -24,8 +23,9 @@ PAPER_FIGURES = {
 
 
 def test_every_figure_of_the_paper_is_listed(capsys):
-    assert set(STUDY_FIGURES) | set(FIGURES) == PAPER_FIGURES | {"controls"}
-    assert set(STUDY_FIGURES) == {name for name in PAPER if not name.startswith("proof")}
+    assert set(FIGURES) == PAPER_FIGURES | {"controls"}
+    of_studies = {name for name, figure in FIGURES.items() if isinstance(figure, StudyFigure)}
+    assert of_studies == {name for name in PAPER if not name.startswith("proof")}
     main(["list"])
     listed = capsys.readouterr().out
     for name in PAPER_FIGURES | {"controls"}:
@@ -46,7 +46,7 @@ def test_a_figure_from_finished_runs(name, scale, tmp_path, capsys):
 
 
 def test_a_quick_run_says_which_settings_it_changes():
-    told = smaller(paper_study("atari", "quick"), paper_study("atari"))
-    assert told.endswith("1 of 3 seeds, n_envs = 1, n_epochs = 1")
+    assert how_quick("atari", "paper") == ""
+    assert how_quick("atari", "quick").endswith("1 of 3 seeds, n_envs = 1, n_epochs = 1")
     assert {j.spec.common.n_envs for j in jobs_of(paper_study("atari", "quick"))} == {1}
     assert {j.spec.common.n_envs for j in jobs_of(paper_study("atari"))} == {8}

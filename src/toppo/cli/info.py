@@ -9,8 +9,7 @@ from rich.table import Table
 
 from toppo.algos import REGISTRY
 from toppo.cli.flags import flag, parse, require_at_least
-from toppo.reproduce.figures import FIGURES
-from toppo.reproduce.study_figures import STUDY_FIGURES
+from toppo.reproduce.registry import FIGURES
 from toppo.runs.presets import PAPER_GAMES, PAPER_TASKS
 from toppo.studies.paper import PAPER
 
@@ -36,8 +35,7 @@ def list_all(arguments: list[str]) -> None:
     suffix = "NoFrameskip-v4"
     games = ", ".join(game.removesuffix(suffix) for game in PAPER_GAMES)
     environments = {"MuJoCo": ", ".join(PAPER_TASKS), "Atari": f"{games} (ENV is GAME{suffix})"}
-    figures = {name: figure.text for name, figure in STUDY_FIGURES.items()}
-    figures |= {name: figure.text for name, figure in FIGURES.items()}
+    figures = {name: figure.text for name, figure in FIGURES.items()}
     console = Console()
     console.print(_section("Algorithms: toppo train ENV --algo NAME", algorithms))
     console.print(_section("Environments of the paper; any other Gymnasium id works as well", environments))

@@ -98,33 +98,30 @@ def report(arguments: list[str]) -> None:
 
 def reproduce(arguments: list[str]) -> None:
     """Make a figure of the paper, end to end."""
-    from toppo.report.page import About, write_report
-    from toppo.reproduce.figures import FIGURES
-    from toppo.reproduce.study_figures import STUDY_FIGURES, make_study_figure, smaller
+    from toppo.report.page import About
+    from toppo.reproduce.registry import FIGURES, MeasuredFigure, how_quick, write_study_figure
 
     given = parse("reproduce", ReproduceFlags, arguments)
-    names = [*STUDY_FIGURES, *FIGURES]
-    if given.figure not in names:
-        raise ToppoError(f"{given.figure!r} is not a figure: {suggestion(given.figure, names)}")
+    if given.figure not in FIGURES:
+        raise ToppoError(f"{given.figure!r} is not a figure: {suggestion(given.figure, FIGURES)}")
     out = given.out or Path("runs") / f"{given.figure}-{given.scale}"
-    if given.figure in FIGURES:
+    figure = FIGURES[given.figure]
+    if isinstance(figure, MeasuredFigure):
         if others := changed_flags(given, "band") + changed_flags(given.execution):
             raise ToppoError(f"{given.figure} needs no study: leave out {' '.join(others)}")
-        FIGURES[given.figure].make(given.scale, out, print)
+        figure.make(given.scale, out, print)
     else:
-        why = smaller(paper_study(given.figure, "quick"), paper_study(given.figure)) if given.scale == "quick" else ""
-        shown = changed_flags(given, "scale", "out", "band") + changed_flags(
-            given.execution, "curves", "evaluate_every"
+        chosen = paper_study(given.figure, given.scale)
+        folder = _run_study(chosen, out, given.execution)
+        flags = changed_flags(given, "scale", "out", "band")
+        flags += changed_flags(given.execution, "curves", "evaluate_every")
+        about = About(
+            title=given.figure,
+            command=shlex.join(["toppo", "reproduce", given.figure, *flags]),
+            band=given.band,
+            quick_run=how_quick(given.figure, given.scale),
         )
-        about = About(given.figure, shlex.join(["toppo", "reproduce", given.figure, *shown]), given.band, why)
-        make_study_figure(
-            given.figure,
-            given.scale,
-            out,
-            given.band,
-            lambda chosen: _run_study(chosen, out, given.execution),
-            lambda loaded: write_report(loaded, out / "report.html", about),
-        )
+        write_study_figure(figure, chosen, folder, out, about)
     print(f"wrote {out / given.figure}.png and its data")
 
 

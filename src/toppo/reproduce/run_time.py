@@ -1,23 +1,31 @@
 """Run times: milliseconds per thousand steps of every algorithm, by part, in one run on one machine.
 
-Collecting is done in this process, before everything else.  The critic trains beside the policy unless the policy
-may stop early; ``value`` is the part of it that is still to be waited for.
+Environments are stepped in this process, before everything else.  The critic trains beside the policy unless the policy
+may stop early; ``value`` is the time that the loop still waits for it.
 """
 
+import json
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from toppo.collect.pool import open_pool
-from toppo.learn.loop import Iteration, train
-from toppo.learn.setup import initial_state, plan
+import numpy as np
+
+from toppo.algos import REGISTRY
+from toppo.learn.session import open_session
+from toppo.learn.setup import initial_state
+from toppo.plotting import add_legend, mark_quick_run, save_png_and_pdf, set_labels, subplots, write_output
 from toppo.runs.presets import spec_for
 from toppo.runs.run import setup_for
-from toppo.runs.spec import Spec
 
-COMPILING = 8  # by then every number of batches has been met, except by DISC, whose memory goes on growing
-PARTS = ("collect", "label", "update", "select", "value")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ENV = "HalfCheetah-v5"
+COMPILING = 8  # iterations: every number of batches occurs among them, except for DISC, whose memory still grows
+COLOURS = {"collect": "#c9d6df", "label": "#9fb8ad", "update": "#0b6e99", "select": "#b08900", "value": "#d1603d"}
 
 
 class RunTime(NamedTuple):
@@ -28,25 +36,51 @@ class RunTime(NamedTuple):
 
     @property
     def total(self) -> float:
-        """All parts together."""
+        """Return the sum of all parts."""
         return sum(self.parts.values())
 
 
 def measure_run_times(algos: list[str], env: str, iterations: int, seed: int = 0) -> list[RunTime]:
-    """An iteration of each algorithm in turn, so that a machine's slow minutes slow them all."""
+    """Time the algorithms in turn, an iteration of each, so that a slow minute of the machine slows them all."""
+    specs = [spec_for(env, algo, 10**9, seed) for algo in algos]
     with ExitStack() as stack:
-        specs = [spec_for(env, algo, 10**9, seed) for algo in algos]
-        trained = [_training(spec, stack) for spec in specs]
-        rounds = [[next(one).seconds for one in trained] for _ in range(COMPILING + iterations)][COMPILING:]
+        sessions = [stack.enter_context(open_session(setup_for(spec, env), env)) for spec in specs]
+        loops = [session.train(initial_state(session.setup)) for session in sessions]
+        rounds = [[next(loop).seconds for loop in loops] for _ in range(COMPILING + iterations)][COMPILING:]
     return [RunTime(s.algo, _medians([laps[i] for laps in rounds], s.config.n_steps)) for i, s in enumerate(specs)]
 
 
-def _training(spec: Spec, stack: ExitStack) -> Iterator[Iteration]:
-    setup = setup_for(spec, spec.env)
-    pool = open_pool(plan(setup), spec.env, 0)
-    stack.callback(pool.close)
-    return train(setup, initial_state(setup), pool)
-
-
 def _medians(laps: Sequence[dict[str, float]], steps: int) -> dict[str, float]:
-    return {part: 1e6 / steps * statistics.median(lap[part] for lap in laps) for part in PARTS}
+    return {part: 1e6 / steps * statistics.median(lap[part] for lap in laps) for part in COLOURS}
+
+
+def make_figure(scale: str, out: Path, echo: Callable[[str], None]) -> None:
+    """Measure the run times of all algorithms and draw them."""
+    iterations = 20 if scale == "quick" else 200
+    measured = f"one run of each, seed 0, {iterations} iterations"
+    times = measure_run_times(list(REGISTRY), ENV, iterations)
+    echo(f"medians of {measured}")
+    for t in times:
+        echo(f"{t.algo:<6} {t.total:7.1f} ms per 1000 steps: " + ", ".join(f"{k} {v:.1f}" for k, v in t.parts.items()))
+    parts = {t.algo: t.parts for t in times}
+    data = {"scale": scale, "measured": measured, "milliseconds_per_1000_steps": parts}
+    write_output(out / "run-time.json", json.dumps(data, indent=1).encode() + b"\n")
+    figure = draw(times, measured)
+    if scale == "quick":
+        mark_quick_run(figure, "20 iterations instead of 200; they do not fill the memory of DISC")
+    save_png_and_pdf(figure, out, "run-time")
+
+
+def draw(times: list[RunTime], measured: str) -> "Figure":
+    """Draw a bar for every algorithm, with a colour for every part."""
+    figure, axes = subplots(1, 1, width=6.5, height=3.4)
+    axis = axes[0, 0]
+    left = np.zeros(len(times))
+    for part, colour in COLOURS.items():
+        width = np.array([t.parts[part] for t in times])
+        axis.barh([REGISTRY[t.algo].title for t in times], width, left=left, color=colour, label=part)
+        left += width
+    axis.invert_yaxis()
+    set_labels(axis, f"milliseconds per 1000 environment steps ({ENV}, one process)\nmedians of {measured}")
+    add_legend(axis, ncols=len(COLOURS), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return figure
