@@ -17,7 +17,7 @@ from toppo.runs.presets import PAPER_GAMES, defaults
 pytest.importorskip("ale_py", reason="no ale-py")
 from ale_py.vector_env import AtariVectorEnv
 
-from toppo.envs.atari import AtariGames, _fire_of
+from toppo.envs.atari import AtariGames, fire_action
 
 BREAKOUT = "BreakoutNoFrameskip-v4"
 
@@ -75,7 +75,7 @@ def test_sticky_actions_are_those_of_the_id_and_no_frame_is_skipped_twice():
 def test_a_game_that_follows_another_starts_the_same_whatever_was_played(env_id):
     def seen(steps):
         games, found = AtariGames(env_id, 2), []
-        assert games.per_seed > 3
+        assert games.episodes_per_seed > 3
         games.reset({0: ResetSpec(7), 1: ResetSpec(8)})
         for nth in range(1, 3):
             for t in range(steps):
@@ -90,7 +90,7 @@ def test_a_game_that_follows_another_starts_the_same_whatever_was_played(env_id)
 
 def test_with_sticky_actions_every_game_has_a_seed_of_its_own():
     games = AtariGames("ALE/Breakout-v5", 1)
-    assert games.per_seed == 1
+    assert games.episodes_per_seed == 1
     games.close()
 
 
@@ -246,5 +246,5 @@ def test_every_life_begins_with_fire_so_that_a_policy_that_never_presses_it_lose
 
 @pytest.mark.parametrize(("game", "fire"), [("breakout", 1), ("freeway", None), ("ms_pacman", None)])
 def test_fire_is_known_where_a_game_has_it(game, fire):
-    assert _fire_of(AtariVectorEnv(game, 1, full_action_space=False)) == fire
-    assert _fire_of(AtariVectorEnv(game, 1, full_action_space=True)) == 1
+    assert fire_action(AtariVectorEnv(game, 1, full_action_space=False)) == fire
+    assert fire_action(AtariVectorEnv(game, 1, full_action_space=True)) == 1

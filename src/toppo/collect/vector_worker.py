@@ -116,7 +116,7 @@ class VectorWorker:
             self.due[i] = False
 
     def _reset_spec(self, i: int, episode: int) -> ResetSpec:
-        nth = episode % self.vec_env.per_seed
+        nth = episode % self.vec_env.episodes_per_seed
         return ResetSpec(seed_for(self.plan.seed, Stream.ENV_RESET, i, episode - nth), nth)
 
     def _name(self, i: int) -> str:

@@ -4,24 +4,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-from toppo.envs.spaces import Env, EnvAction, Info, Spaces
+from toppo.envs.spaces import BadValue, Env, EnvAction, Info, Spaces
 from toppo.errors import EnvironmentFault
 
 
 def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], EnvAction]:
-    """The map from the policy's action to the environment's; several actions at once if they are boxes.
+    """The function from the policy's action to the environment's; a Box takes several actions at once.
 
-    Box: clip to [-1, 1]^d and rescale to the bounds; a dimension without two bounds, or with bounds too far apart for
-    a float32, is counted from the allowed number that is nearest to 0, and only clipped.  Discrete: add the start.
+    Box: clip to [-1, 1]^d and rescale to the bounds.  A dimension without two bounds, or with bounds too far apart for
+    a float32, is measured from the allowed number nearest to 0, and only clipped.  Discrete: add the start.
     """
-    shape, dtype = spaces.action_shape, np.dtype(spaces.action_dtype)
+    shape = spaces.action_shape
+    dtype = np.dtype(spaces.action_dtype)
     if spaces.discrete and shape == ():
         start = spaces.starts[0]
         return lambda action: int(action) + start
     if spaces.discrete:
         starts = np.array(spaces.starts)
         return lambda action: (action + starts).astype(dtype).reshape(shape)
-    env_low, env_high, precise = np.array(spaces.low), np.array(spaces.high), np.result_type(dtype, np.float32)
+    env_low = np.array(spaces.low)
+    env_high = np.array(spaces.high)
+    precise = np.result_type(dtype, np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         bounded = np.isfinite((env_high - env_low).astype(np.float32))
         middle = np.where(bounded, (env_high + env_low) / 2, np.clip(0.0, env_low, env_high))
@@ -31,24 +34,35 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], EnvAction]:
         shift = middle.astype(precise)
     if np.all(factor == 1) and np.all(shift == 0) and len(shape) == 1 and dtype == np.float32:
         return lambda action: np.minimum(np.maximum(action, low), high)
-    least, most = env_low.astype(dtype), env_high.astype(dtype)
+    least = env_low.astype(dtype)
+    most = env_high.astype(dtype)
+    # Rounding keeps the order: if the ends stay inside, so does everything between, and a second clip is not needed.
     ends = [(end * factor + shift).astype(dtype) for end in (low, high)]
-    # Rounding keeps the order: if the ends stay inside, nothing leaves, and the hot path is spared a second clip.
-    leaves = np.any(ends[0] < least) or np.any(ends[1] > most)
+    rounds_outside = np.any(ends[0] < least) or np.any(ends[1] > most)
 
     def rescale(action: np.ndarray) -> EnvAction:
         scaled = (np.minimum(np.maximum(action, low), high) * factor + shift).astype(dtype)
-        if leaves:
+        if rounds_outside:
             scaled = np.minimum(np.maximum(scaled, least), most)
         return scaled.reshape((*action.shape[:-1], *shape))
 
     return rescale
 
 
+def random_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+    """Draw an allowed action of the policy uniformly."""
+    if not spaces.discrete:
+        return rng.uniform(-1, 1, spaces.action_size).astype(np.float32)
+    allowed = np.ones(spaces.action_size, bool) if mask is None else mask
+    parts = np.split(allowed, np.cumsum(spaces.choices[:-1]))
+    chosen = np.array([rng.choice(np.flatnonzero(part)) for part in parts])
+    return chosen.reshape(spaces.action_row)
+
+
 def mask_reader(env: Env, spaces: Spaces) -> Callable[[Info, bool], np.ndarray | None]:
     """The function from a step's info, and whether an episode ended with it, to the mask [all choices].
 
-    None where all is allowed, and after the end of an episode, where nothing is chosen.
+    It returns None where all is allowed, and after the end of an episode, where no action is chosen.
     """
     if not spaces.masked:
         return lambda info, ended: None
@@ -64,7 +78,7 @@ def mask_reader(env: Env, spaces: Spaces) -> Callable[[Info, bool], np.ndarray |
         given = info["action_mask"] if "action_mask" in info else method() if method else None
         mask = None if given is None else flat_mask(given)
         if fault := why_not_a_mask(mask, spaces):
-            raise ValueError(f"the mask of allowed actions cannot be used: {fault}")
+            raise BadValue(f"the mask of allowed actions cannot be used: {fault}")
         return mask
 
     return read
@@ -75,7 +89,7 @@ def flat_mask(mask: object) -> np.ndarray:
     parts = mask if isinstance(mask, tuple | list) and len(mask) and np.ndim(mask[0]) else (mask,)
     flat = np.concatenate([np.ravel(part) for part in parts])
     if flat.dtype != bool and not (flat.dtype.kind in "iuf" and ((flat == 0) | (flat == 1)).all()):
-        raise ValueError(f"the mask of allowed actions cannot be used: it is {mask!r:.80}, but must hold 0 and 1 alone")
+        raise BadValue(f"the mask of allowed actions cannot be used: it is {mask!r:.80}, but must hold only 0 and 1")
     return flat.astype(bool)
 
 
@@ -85,22 +99,10 @@ def why_not_a_mask(mask: np.ndarray | None, spaces: Spaces) -> str | None:
         return "there was none; give info['action_mask'] with every reset and step, or define action_masks()"
     if len(mask) != spaces.action_size:
         return f"it has {len(mask)} entries, but the actions have {spaces.action_size} choices"
-    first = 0
-    for count in spaces.choices:
-        if not mask[first : first + count].any():
+    for allowed in np.split(mask, np.cumsum(spaces.choices[:-1])):
+        if not allowed.any():
             return (
-                f"it allows no action at all ({mask[first : first + count].astype(int)}), but must allow one in every "
-                "state that is not the last of its episode"
+                f"it allows no action at all ({allowed.astype(int)}), but must allow one in every state that is not "
+                "the last of its episode"
             )
-        first += count
     return None
-
-
-def random_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
-    """An action that is allowed."""
-    if not spaces.discrete:
-        return rng.uniform(-1, 1, spaces.action_size).astype(np.float32)
-    allowed = np.ones(spaces.action_size, bool) if mask is None else mask
-    parts = np.split(allowed, np.cumsum(spaces.choices[:-1]))
-    chosen = np.array([rng.choice(np.flatnonzero(part)) for part in parts])
-    return chosen.reshape(spaces.action_row)

@@ -13,7 +13,7 @@ import numpy as np
 from toppo.envs.actions import action_to_env, mask_reader, random_action
 from toppo.envs.observations import check_observation, fits_float32, mask_in, part_of
 from toppo.envs.source import Source, make, open_vec_env
-from toppo.envs.spaces import Env, Info, Obs, Spaces, describe, shortened
+from toppo.envs.spaces import BadValue, Env, Info, Obs, Spaces, describe, shortened
 from toppo.envs.vector import LATE_MASK, GymVecEnv, ResetSpec, VecEnv
 from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, in_one_line, prefixed
 
@@ -102,7 +102,7 @@ def _play(env: Env, spaces: Spaces, notes: list[str]) -> list[bytes]:
         found.append(b"".join(np.ascontiguousarray(part_of(obs, part)).tobytes() for part in spaces.parts))
         try:
             mask = read_mask(info, False)
-        except ValueError as error:
+        except BadValue as error:
             raise EnvironmentFault(str(error)) from error
         obs, reward, ended, info = _checked_step(env, to_env(_probing_action(spaces, mask, rng)))
         if spaces.discrete and not spaces.masked and "action_mask" in info:
@@ -194,7 +194,7 @@ def _play_vector(vec_env: VecEnv) -> list[bytes]:
     rng = np.random.default_rng(0)
     spaces = vec_env.spaces
     found = []
-    rows = vec_env.reset({i: ResetSpec(1 + i) for i in range(vec_env.count)})
+    rows = vec_env.reset({i: ResetSpec(1 + i) for i in range(vec_env.n_envs)})
     for t in range(STEPS):
         step = vec_env.step(np.stack([_probing_action(spaces, mask_in(row, spaces), rng) for row in rows]))
         found += [step.rows.tobytes(), step.reward.tobytes()]

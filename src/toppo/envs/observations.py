@@ -11,15 +11,11 @@ import gymnasium as gym
 import numpy as np
 
 from toppo.envs.actions import flat_mask, why_not_a_mask
-from toppo.envs.spaces import Obs, Part, Space, Spaces, shortened
+from toppo.envs.spaces import BadValue, Obs, Part, Space, Spaces, shortened
 from toppo.errors import EnvironmentFault
 
 MAX_FLOAT32 = float(np.finfo(np.float32).max)  # the learner can hold no larger number
 RowEncoder = Callable[[Obs, np.ndarray | None], np.ndarray]
-
-
-class BadValue(ValueError):  # noqa: N818 - it names what was found
-    """An environment gave a value that it passed the check without."""
 
 
 def row_encoder(spaces: Spaces) -> RowEncoder:

@@ -10,9 +10,9 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from toppo.envs.actions import action_to_env, mask_reader
 from toppo.envs.mujoco import FastStep, control_costs, fast_step
 from toppo.envs.mujoco_batch import EnvError, fast_steps
-from toppo.envs.observations import MAX_FLOAT32, BadValue, fits_float32, live_rows, numbers_in, row_encoder
+from toppo.envs.observations import MAX_FLOAT32, fits_float32, live_rows, numbers_in, row_encoder
 from toppo.envs.source import Source, make, open_vec_env
-from toppo.envs.spaces import Env, Obs, describe, shortened
+from toppo.envs.spaces import BadValue, Env, Obs, describe, shortened
 from toppo.envs.vector import FirstEnv
 from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, NotFinite, in_one_line
 

@@ -18,6 +18,17 @@ MAX_CHOICES = 2**20
 Path = tuple[str | int, ...]
 
 
+class BadValue(ValueError):  # noqa: N818 - it names what was found
+    """A value that does not fit the environment's spaces, or an answer of the wrong type."""
+
+
+def shortened(value: object) -> str:
+    """A value in a few words, for messages."""
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return "None" if value is None else f"{type(value).__name__} {' '.join(repr(value).split()):.40}"
+
+
 class Part(NamedTuple):
     """One entry of an observation: where it is found in nested dictionaries and tuples, and what it holds."""
 
@@ -233,10 +244,3 @@ def _action(space: Space) -> dict[str, Any]:
 
 def _bounds(low: Any = (), high: Any = ()) -> dict[str, tuple[float, ...]]:
     return {"low": tuple(float(x) for x in low), "high": tuple(float(x) for x in high)}
-
-
-def shortened(value: object) -> str:
-    """A value in a few words, for messages."""
-    if isinstance(value, tuple):
-        return f"a tuple of {len(value)}"
-    return "None" if value is None else f"{type(value).__name__} {' '.join(repr(value).split()):.40}"

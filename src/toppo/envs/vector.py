@@ -1,6 +1,6 @@
-"""Environments that are stepped together: whatever is a ``gymnasium.vector.VectorEnv`` already."""
+"""Environments that one call steps: whatever is a ``gymnasium.vector.VectorEnv``."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -8,15 +8,8 @@ import gymnasium as gym
 import numpy as np
 
 from toppo.envs.actions import action_to_env, flat_mask, random_action, why_not_a_mask
-from toppo.envs.observations import (
-    check_observation,
-    fits_float32,
-    mask_in,
-    numbers_in,
-    of_batch,
-    row_encoder,
-)
-from toppo.envs.spaces import Info, Spaces, describe_spaces, shortened
+from toppo.envs.observations import check_observation, fits_float32, mask_in, numbers_in, of_batch, row_encoder
+from toppo.envs.spaces import BadValue, Info, Obs, Spaces, describe_spaces, shortened
 from toppo.errors import (
     ENV_EXCEPTIONS,
     EnvironmentFault,
@@ -44,19 +37,19 @@ class VecStep(NamedTuple):
 
 
 class ResetSpec(NamedTuple):
-    """Where an episode begins: with a reset by a seed, and ``nth`` more resets without one."""
+    """The start of an episode: a reset with a seed, and ``nth`` more resets without one."""
 
     seed: int
     nth: int = 0
 
 
 class VecEnv(Protocol):
-    """Environments in step."""
+    """Several environments that one call steps."""
 
     name: str  # stands in messages
     spaces: Spaces
-    count: int
-    per_seed: int  # episodes by one seed; 1 unless a reset leads to the same start whatever was played before it
+    n_envs: int
+    episodes_per_seed: int  # 1 unless a reset leads to the same start whatever was played before it
 
     def reset(self, starts: Mapping[int, ResetSpec]) -> np.ndarray:
         """Reset these environments, and leave the others alone; the rows of all of them."""
@@ -69,73 +62,88 @@ class VecEnv(Protocol):
 
 
 class GymVecEnv:
-    """Gymnasium's vector environments, in any of their autoreset modes: they are reset here, each with its seed."""
+    """A vector environment of Gymnasium's, in any autoreset mode; every reset is made here, with its own seed."""
 
-    per_seed = 1
+    episodes_per_seed = 1
 
     def __init__(self, env: VectorEnv) -> None:
-        """Look at the first reset."""
-        self.name, self.env, self.count = type(env).__name__, env, env.num_envs
-        self.notes: list[str] | None = None  # a list in the look before training: then every row is examined
+        """Reset the environments once, to find out whether they give masks."""
+        self.name = type(env).__name__
+        self.env = env
+        self.n_envs = env.num_envs
+        self.notes: list[str] | None = None  # a list in the check before training: then every row is checked
         with as_environment_fault(f"{self.name}: reset"):
-            self._masks = masks_reader(env, self._first_info())
-        limit = getattr(env.spec, "max_episode_steps", None)
-        observation, action, masked = env.single_observation_space, env.single_action_space, self._masks is not None
-        self.spaces = describe_spaces(observation, action, masked, limit)
-        self._encode, self._to_env = row_encoder(self.spaces), action_to_env(self.spaces)
-        self._ends_at_once = env.metadata.get("autoreset_mode") == gym.vector.AutoresetMode.SAME_STEP
-        self._last = np.zeros((self.count, self.spaces.row_size), self.spaces.row_dtype)
+            self._read_masks = _masks_reader(env, self._first_info())
+        self.spaces = describe_spaces(
+            env.single_observation_space,
+            env.single_action_space,
+            masked=self._read_masks is not None,
+            limit=getattr(env.spec, "max_episode_steps", None),
+        )
+        self._encode = row_encoder(self.spaces)
+        self._to_env = action_to_env(self.spaces)
+        self._resets_in_step = env.metadata.get("autoreset_mode") == gym.vector.AutoresetMode.SAME_STEP
+        self._rows = np.zeros((self.n_envs, self.spaces.row_size), self.spaces.row_dtype)
 
     def reset(self, starts: Mapping[int, ResetSpec]) -> np.ndarray:
         """Reset these environments; the rows of all."""
-        mask = np.array([i in starts for i in range(self.count)])
+        mask = np.array([i in starts for i in range(self.n_envs)])
+        # Gymnasium's own vector environments take None for those that are left alone; its types do not say so.
+        seeds: Any = [starts[i].seed if i in starts else None for i in range(self.n_envs)]
         with as_environment_fault(f"{self.name}: reset"):
             try:
-                seeds: Any = [starts[i].seed if i in starts else None for i in range(self.count)]
                 answer = self.env.reset(seed=seeds, options=None if mask.all() else {"reset_mask": mask})
             except (TypeError, ValueError, gym.error.Error) as error:
                 if mask.all():
                     raise
-                raise self._resets_as_a_whole(safe_message(error)) from error
-            obs, info = self._answer(2, answer)
-            masks = self._masks(info) if self._masks else None
+                raise self._no_single_resets(safe_message(error)) from error
+            obs, info = self._checked_answer(answer, ("observations", "info"))
+            masks = self._read_masks(info) if self._read_masks else None
             for i in starts:
-                self._last[i] = self._row(obs, masks, i, "reset")
+                self._rows[i] = self._row(obs, masks, i, "reset")
             if self.notes is not None:
                 self._refuse_other_resets(obs, np.flatnonzero(~mask))
-        return self._last.copy()
+        return self._rows.copy()
 
     def step(self, actions: np.ndarray) -> VecStep:
         """Step all environments."""
         given = np.stack([np.asarray(self._to_env(action)) for action in actions])
+        form = ("observations", "rewards", "terminated", "truncated", "info")
         with as_environment_fault(f"{self.name}: step"):
-            obs, reward, terminated, truncated, info = self._answer(5, self.env.step(given))
-            if self.notes is not None and self._masks is None and self.spaces.discrete and "action_mask" in info:
+            obs, reward, terminated, truncated, info = self._checked_answer(self.env.step(given), form)
+            if self.notes is not None and self._read_masks is None and self.spaces.discrete and "action_mask" in info:
                 raise EnvironmentFault(f"{self.name}: {LATE_MASK}")
-            masks, over = self._masks(info) if self._masks else None, np.asarray(terminated) | np.asarray(truncated)
+            masks = self._read_masks(info) if self._read_masks else None
+            over = np.asarray(terminated) | np.asarray(truncated)
             if not fits_float32(reward):
                 bad = next(i for i, value in enumerate(reward) if not fits_float32(value))
                 raise NotFinite(
-                    f"{self._where(bad)}: a step gave a reward that is not finite in float32 ({reward[bad]})"
+                    f"{self._label(bad)}: a step gave a reward that is not finite in float32 ({reward[bad]})"
                 )
-            for i in range(self.count):
-                shown = info["final_obs"] if over[i] and self._ends_at_once else obs
-                self._last[i] = self._row(shown, masks, i, "step", bool(over[i]))
-        return VecStep(self._last.copy(), np.asarray(reward, float), np.asarray(terminated, bool), over, over)
+            for i in range(self.n_envs):
+                last = info["final_obs"] if over[i] and self._resets_in_step else obs
+                self._rows[i] = self._row(last, masks, i, "step", bool(over[i]))
+        return VecStep(
+            rows=self._rows.copy(),
+            reward=np.asarray(reward, float),
+            terminated=np.asarray(terminated, bool),
+            ended=over,
+            over=over,
+        )
 
     def close(self) -> None:
         """Leave the environments open: they belong to whoever made them."""
 
     def _first_info(self) -> Info:
         """The info of a first reset; environments that take only one seed for all could not be reset alone."""
-        each: Any = [0] * self.count
+        seeds: Any = [0] * self.n_envs
         try:
-            answer = self.env.reset(seed=each)
+            answer = self.env.reset(seed=seeds)
         except ENV_EXCEPTIONS as error:
             if self._takes_one_seed():
-                raise self._resets_as_a_whole(safe_message(error)) from error
+                raise self._no_single_resets(safe_message(error)) from error
             raise
-        info: Info = self._answer(2, answer)[1]
+        info: Info = self._checked_answer(answer, ("observations", "info"))[1]
         return info
 
     def _takes_one_seed(self) -> bool:
@@ -144,53 +152,66 @@ class GymVecEnv:
             return True
         return False
 
-    def _answer(self, size: int, answer: Any) -> Any:
-        """What ``reset`` or ``step`` gave, if it has the right form."""
-        if not isinstance(answer, tuple) or len(answer) != size or not isinstance(answer[-1], dict):
-            form = "observations, info" if size == 2 else "observations, rewards, terminated, truncated, info"
-            call = "reset" if size == 2 else "step"
-            raise EnvironmentFault(f"{self.name}: {call}() returned {shortened(answer)}, but must return ({form})")
-        for name, part in zip(("rewards", "terminated", "truncated"), answer[1:-1], strict=False):
-            if np.shape(part) != (self.count,):
+    def _checked_answer(self, answer: Any, form: Sequence[str]) -> Any:
+        """What ``reset`` or ``step`` gave, if it has the right form: shapes and types, not values."""
+        call = "reset" if len(form) == 2 else "step"
+        if not isinstance(answer, tuple) or len(answer) != len(form) or not isinstance(answer[-1], dict):
+            raise EnvironmentFault(
+                f"{self.name}: {call}() returned {shortened(answer)}, but must return ({', '.join(form)})"
+            )
+        for name, part in zip(form[1:-1], answer[1:-1], strict=True):
+            array = np.asarray(part)
+            if array.shape != (self.n_envs,):
                 raise EnvironmentFault(
-                    f"{self.name}: step() returned {name} of shape {np.shape(part)}, but must return {(self.count,)}"
+                    f"{self.name}: step() returned {name} of shape {array.shape}, but must return {(self.n_envs,)}"
+                )
+            if array.dtype.kind not in ("iuf" if name == "rewards" else "b"):
+                wanted = "numbers" if name == "rewards" else "booleans"
+                raise EnvironmentFault(
+                    f"{self.name}: step() returned {name} of type {array.dtype}, but they must be {wanted}"
                 )
         return answer
 
-    def _row(self, obs: Any, masks: Any, i: int, where: str, over: bool = False) -> np.ndarray:
-        mask = None if masks is None or over else flat_mask(masks[i])
-        if self.spaces.masked and not over and (fault := why_not_a_mask(mask, self.spaces)):
-            raise EnvironmentFault(f"{self._where(i)}: its mask after a {where} cannot be used: {fault}")
+    def _row(self, obs: Obs, masks: Any, i: int, call: str, over: bool = False) -> np.ndarray:
+        """The row of environment ``i``; after the end of an episode no mask is needed."""
         try:
-            seen = of_batch(obs, i)
-        except (LookupError, TypeError) as error:
-            raise EnvironmentFault(f"{self._where(i)}: {where}() gave no observation of it, but must of all") from error
-        if self.notes is not None:
-            with prefixed(self._where(i)):
-                check_observation(seen, self.spaces, self.env.single_observation_space, f"{where}()", self.notes)
-        row = self._encode(seen, mask)
+            mask = None if masks is None or over else flat_mask(masks[i])
+            if self.spaces.masked and not over and (fault := why_not_a_mask(mask, self.spaces)):
+                raise EnvironmentFault(f"{self._label(i)}: its mask after a {call} cannot be used: {fault}")
+            try:
+                own = of_batch(obs, i)
+            except (LookupError, TypeError) as error:
+                raise EnvironmentFault(
+                    f"{self._label(i)}: {call}() gave no observation of it, but must give one of each"
+                ) from error
+            if self.notes is not None:
+                with prefixed(self._label(i)):
+                    check_observation(own, self.spaces, self.env.single_observation_space, f"{call}()", self.notes)
+            row = self._encode(own, mask)
+        except BadValue as error:
+            raise EnvironmentFault(f"{self._label(i)}: after a {call}, {error}") from error
         if not fits_float32(numbers_in(row, self.spaces.obs_size)):
-            raise NotFinite(f"{self._where(i)}: a {where} gave an observation that is not finite: {row}")
+            raise NotFinite(f"{self._label(i)}: a {call} gave an observation that is not finite: {row}")
         return row
 
-    def _refuse_other_resets(self, obs: Any, others: Iterable[int]) -> None:
-        """Environments that were to be left alone must show what they showed before."""
+    def _refuse_other_resets(self, obs: Obs, others: Iterable[int]) -> None:
+        """Refuse a reset that changed the observations of environments that were to be left alone."""
         for i in others:
-            row = self._encode(of_batch(obs, i), mask_in(self._last[i], self.spaces)).astype(self._last.dtype)
-            if row.tobytes() != self._last[i].tobytes():
-                raise self._resets_as_a_whole(f"environment {i} was to be left alone and shows something else")
+            row = self._encode(of_batch(obs, i), mask_in(self._rows[i], self.spaces)).astype(self._rows.dtype)
+            if row.tobytes() != self._rows[i].tobytes():
+                raise self._no_single_resets(f"environment {i} was to be left alone, but its observation changed")
 
-    def _resets_as_a_whole(self, why: str) -> ToppoError:
+    def _no_single_resets(self, why: str) -> ToppoError:
         return ToppoError(
             f"{self.name} does not reset single environments, each by its seed and options['reset_mask'] ({why}): give "
-            f"the id or the function that makes one environment, and n_envs={self.count}, instead"
+            f"the id or the function that makes one environment, and n_envs={self.n_envs}, instead"
         )
 
-    def _where(self, i: int) -> str:
+    def _label(self, i: int) -> str:
         return f"{self.name} (environment {i})"
 
 
-def masks_reader(env: VectorEnv, first_info: Info) -> Callable[[Info], Any] | None:
+def _masks_reader(env: VectorEnv, first_info: Info) -> Callable[[Info], Any] | None:
     """The function from a step's info to the masks of all environments; None if they give none."""
     if isinstance(env.single_action_space, gym.spaces.Box):
         return None
@@ -204,36 +225,36 @@ def masks_reader(env: VectorEnv, first_info: Info) -> Callable[[Info], Any] | No
 
 
 class FirstEnv:
-    """The first environment of a world, alone; with the interface of ``Environment``."""
+    """The first of several environments, alone; with the interface of ``Environment``."""
 
-    def __init__(self, world: VecEnv) -> None:
-        """Play in that world."""
-        self.world, self.env, self.spaces = world, getattr(world, "env", world), world.spaces
-        self.name = world.name
-        self._rows = np.zeros((world.count, self.spaces.row_size), self.spaces.row_dtype)
+    def __init__(self, vec_env: VecEnv) -> None:
+        """Play in the first environment of ``vec_env``."""
+        self.name = vec_env.name
+        self.spaces = vec_env.spaces
+        self._vec_env = vec_env
+        self._rows = np.zeros((vec_env.n_envs, self.spaces.row_size), self.spaces.row_dtype)
         self._rng = np.random.default_rng(0)
 
     @property
     def row(self) -> np.ndarray:
-        """What was seen last."""
+        """The last observation."""
         row: np.ndarray = self._rows[0]
         return row
 
     def reset(self, seed: int) -> None:
         """Start an episode."""
-        self._rows = self.world.reset(dict.fromkeys(range(self.world.count), ResetSpec(seed)))
+        self._rows = self._vec_env.reset(dict.fromkeys(range(self._vec_env.n_envs), ResetSpec(seed)))
 
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
-        """One step, in which the others do anything; an ending is that of the whole episode."""
+        """Take one step, in which the others act randomly; an ending is that of the whole episode."""
         others = [random_action(self.spaces, mask_in(row, self.spaces), self._rng) for row in self._rows[1:]]
-        moved = self.world.step(np.stack([action, *others]))
-        ended = {int(i): ResetSpec(0) for i in np.flatnonzero(moved.over) if i > 0}
-        self._rows = moved.rows
-        if ended:
-            self._rows = self.world.reset(ended)
-        over, terminated = bool(moved.over[0]), bool(moved.terminated[0])
-        return float(moved.reward[0]), over and terminated, over and not terminated
+        step = self._vec_env.step(np.stack([action, *others]))
+        ended = {int(i): ResetSpec(0) for i in np.flatnonzero(step.over) if i > 0}
+        self._rows = self._vec_env.reset(ended) if ended else step.rows
+        over = bool(step.over[0])
+        terminated = bool(step.terminated[0])
+        return float(step.reward[0]), over and terminated, over and not terminated
 
     def close(self) -> None:
-        """Close the world."""
-        self.world.close()
+        """Close all of them."""
+        self._vec_env.close()
