@@ -17,7 +17,7 @@ from toppo.theory.lemma_4_1 import (
 from toppo.theory.lemmas import lemma_2_1, lemma_3_1
 from toppo.theory.mdp import solve_case
 from toppo.theory.random_mdps import random_batches, sharp_example
-from toppo.theory.run import Result, check, rng_for
+from toppo.theory.run import Result, check, named_rng
 from toppo.theory.statement import Sides, bound_violated, penalty_share, relative_error, violated
 
 SEED = 1
@@ -72,7 +72,7 @@ def test_false_statement_is_found_false(key: str) -> None:
 
 @pytest.mark.parametrize("key", [*NEEDED, "certificate-floor"])
 def test_without_its_penalty_a_bound_fails(key: str) -> None:
-    batches = random_batches(rng_for(SEED, key), 300, BY_KEY[key].discounts)
+    batches = random_batches(named_rng(SEED, key), 300, BY_KEY[key].discounts)
     sides = [BY_KEY[key].sides(solve_case(batch)) for batch in batches]
     assert sum(int(bound_violated(with_scaled_penalty(s, 0.0)).sum()) for s in sides) > 10
     assert sum(int(bound_violated(s).sum()) for s in sides) == 0

@@ -1,4 +1,4 @@
-"""The advantage estimators that train against exact advantages: their mean over every path of small processes."""
+"""The mean of the advantage estimators that train, over every path of small processes, is the exact advantage."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,8 +12,6 @@ from toppo.maths.advantages import gae, vtrace
 from toppo.theory.mdp import MDP, Array, solve
 from toppo.theory.random_mdps import full_support, normalised
 from toppo.theory.statement import Sides, identity, statement
-
-Step = tuple[int, int, int]
 
 compiled_gae = jax.jit(gae)
 compiled_vtrace = jax.jit(vtrace)
@@ -39,7 +37,7 @@ def absorbing_mdp(rng: np.random.Generator, states: int = 4, actions: int = 2, g
     return MDP(transition=transition[None], reward=reward[None], gamma=np.asarray([gamma]), rho0=rho0[None])
 
 
-def paths_from(mdp: MDP, policy: Array, state: int, action: int) -> Iterator[tuple[list[Step], float]]:
+def paths_from(mdp: MDP, policy: Array, state: int, action: int) -> Iterator[tuple[list[tuple[int, int, int]], float]]:
     """Yield each path from a pair to the end, and its probability under ``policy`` [S, A]."""
     states, actions = policy.shape
     for reached in range(states):

@@ -1,4 +1,8 @@
-"""The statements of the paper on three policies mu, pi_k, pi: one function each, which returns both sides."""
+"""The statements of the paper on three policies mu, pi_k, pi: one function each, which returns both sides.
+
+In the docstrings r is pi/mu, gain is eta(pi) - eta(pi_k), eps is max |A^mu| (Lemma 2.1: max |A^{pi_k}|), and C is
+4 gamma/(1-gamma)^2.  The distances are delta^{mu,pi} = ``mean_tv`` and delta_max^{p,q} = ``max_tv``.
+"""
 
 import numpy as np
 
@@ -80,7 +84,7 @@ def pinsker_sharp(case: Case) -> Sides:
 
 @statement("lemma-2-1", "Lemma 2.1", "lower bound with A^pi_k")
 def lemma_2_1(case: Case) -> Sides:
-    """Lemma 2.1: eta(pi) - eta(pi_k) >= E_{rho^mu}[r A^{pi_k}]/(1-gamma) - C eps delta_max^{pi_k,pi} delta^{mu,pi}"""
+    """Lemma 2.1: gain >= E_{rho^mu}[r A^{pi_k}]/(1-gamma) - C eps delta_max^{pi_k,pi} delta^{mu,pi}"""
     distances = max_tv(case.pi_k.policy, case.pi.policy) * mean_tv(case.mu, case.pi.policy)
     gain = surrogate(case.mu, case.pi.policy, case.pi_k.adv) / (1.0 - case.mdp.gamma)
     penalty = second_order_coefficient(case) * max_abs(case.pi_k.adv) * distances
@@ -89,7 +93,7 @@ def lemma_2_1(case: Case) -> Sides:
 
 @statement("lemma-3-1", "Lemma 3.1", "linear term 2(1+g)eps/(1-g)^2")
 def lemma_3_1(case: Case) -> Sides:
-    """Lemma 3.1: ``with_linear_term`` at the coefficient 2(1+gamma)/(1-gamma)^2"""
+    """Lemma 3.1: gain >= L_mu(pi) - 2(1+gamma)/(1-gamma)^2 eps delta_max^{mu,pi_k} - C eps (delta_max delta)^{mu,pi}"""
     gamma = case.mdp.gamma
     return with_linear_term(case, 2.0 * (1.0 + gamma) / (1.0 - gamma) ** 2)
 
@@ -102,7 +106,7 @@ def lemma_3_1_linear(case: Case) -> Sides:
 
 @statement("merged", "Merged form, any g", "linear term 4g eps/(1-g)^2")
 def merged_form(case: Case) -> Sides:
-    """The "Derivation" paragraph: ``with_linear_term`` at the coefficient C = 4 gamma/(1-gamma)^2"""
+    """The "Derivation" paragraph: gain >= L_mu(pi) - C eps [delta_max^{mu,pi_k} + (delta_max delta)^{mu,pi}]"""
     return with_linear_term(case, second_order_coefficient(case))
 
 
@@ -114,7 +118,7 @@ def lemma_4_1_triangle(case: Case) -> Sides:
 
 
 def with_linear_term(case: Case, coefficient: Array) -> Sides:
-    """eta(pi) - eta(pi_k) >= L_mu(pi) - coefficient eps delta_max^{mu,pi_k} - C eps (delta_max delta)^{mu,pi}"""
+    """gain >= L_mu(pi) - coefficient eps delta_max^{mu,pi_k} - C eps (delta_max delta)^{mu,pi}"""
     linear_term = coefficient * max_abs(case.mu.adv) * max_tv(case.mu.policy, case.pi_k.policy)
     penalty = linear_term + second_order_penalty(case, case.pi.policy)
     return lower_bound(case.pi.eta - case.pi_k.eta, surrogate_gain(case, case.pi.policy), penalty)

@@ -69,7 +69,7 @@ def mean_value_rises(pi_k: Solved, after: Solved) -> Sides:
     gain = expectation(after.policy, pi_k.adv)
     visits = np.einsum("bs,bst->bt", pi_k.rho, after.resolvent)
     change = expectation(pi_k.rho, after.v - pi_k.v)
-    return Sides(np.zeros_like(change), change, expectation(visits, np.abs(gain)))
+    return Sides(np.zeros_like(change), change, np.asarray((visits * np.abs(gain)).sum(-1)))
 
 
 def every_value_rises(pi_k: Solved, after: Solved) -> Sides:

@@ -51,23 +51,23 @@ def check_all(mdps: int, seed: int, steps: int = SEARCH_STEPS) -> Report:
         raise ValueError(f"mdps is {mdps}, but must be at least 1")
     results = [check(statement, mdps, seed, steps) for statement in STATEMENTS]
     results += [check_exhaustively(statement, seed) for statement in EXHAUSTIVE]
-    batches = random_batches(rng_for(seed, theorem_shared_rows.key), mdps, theorem_shared_rows.discounts)
+    batches = random_batches(named_rng(seed, theorem_shared_rows.key), mdps, theorem_shared_rows.discounts)
     return Report(
         mdps=mdps,
         seed=seed,
         results=tuple(results),
-        radii=tuple(radius.study(rng_for(seed, "radius"), max(10, mdps // 20))),
-        cosines=gradient.study(rng_for(seed, "gradient"), max(500, 2 * mdps)),
+        radii=tuple(radius.study(named_rng(seed, "radius"), max(10, mdps // 20))),
+        cosines=gradient.study(named_rng(seed, "gradient"), max(500, 2 * mdps)),
         returns_fall=sum(int(return_falls(solve_case(batch)).sum()) for batch in batches),
     )
 
 
 def check(statement: Statement[Case], mdps: int, seed: int, steps: int = SEARCH_STEPS) -> Result:
     """Evaluate a statement on random processes of all shapes, then search; simplify the counterexample, if any."""
-    batches = random_batches(rng_for(seed, statement.key), mdps, statement.discounts)
+    batches = random_batches(named_rng(seed, statement.key), mdps, statement.discounts)
     sides = [statement.sides(solve_case(batch)) for batch in batches]
     violations = sum(int(violated(statement, s).sum()) for s in sides)
-    worst = search(statement, rng_for(seed, statement.key, "search"), steps)
+    worst = search(statement, named_rng(seed, statement.key, "search"), steps)
     return Result(
         statement=statement,
         violations=violations,
@@ -79,7 +79,7 @@ def check(statement: Statement[Case], mdps: int, seed: int, steps: int = SEARCH_
 
 def check_exhaustively(statement: Statement[np.random.Generator], seed: int) -> Result:
     """Evaluate a statement by arithmetic, or on every path of an absorbing process."""
-    sides = statement.sides(rng_for(seed, statement.key))
+    sides = statement.sides(named_rng(seed, statement.key))
     violations = int(violated(statement, sides).sum())
     return Result(statement=statement, violations=violations, scores=score(statement, sides))
 
@@ -88,12 +88,12 @@ def readable_counterexample(statement: Statement[Case], seed: int, steps: int) -
     """Describe a simple counterexample with two states and two actions, at the first discount that has one."""
     for gamma in READABLE_DISCOUNTS:
         at_gamma = statement._replace(discounts=(gamma,))
-        worst = climb(at_gamma, rng_for(seed, statement.key, "smallest"), steps, SMALLEST_SHAPE)
+        worst = climb(at_gamma, named_rng(seed, statement.key, "smallest"), steps, SMALLEST_SHAPE)
         if worst.violated:
             return tuple(describe(statement, simplified(statement, worst.instance)))
     return ()
 
 
-def rng_for(seed: int, *names: str) -> np.random.Generator:
+def named_rng(seed: int, *names: str) -> np.random.Generator:
     """Make random numbers that depend on seed and purpose only: a new statement changes no other's numbers."""
     return np.random.default_rng([seed, *(crc32(name.encode()) for name in names)])

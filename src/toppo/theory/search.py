@@ -10,8 +10,6 @@ from toppo.theory.mdp import Array, Case, Instance, solve_case
 from toppo.theory.random_mdps import full_support, normalised, random_instances, sharp_example
 from toppo.theory.statement import Statement, score, violated
 
-Indices = NDArray[np.int64]
-
 SHAPES = ((2, 2), (2, 3))
 CLIMBERS = 24
 RESTART_EVERY = 80
@@ -74,7 +72,7 @@ def finite_scores(statement: Statement[Case], instance: Instance) -> Array:
     return np.where(np.isfinite(scores), scores, -np.inf)
 
 
-def better_half(height: Array) -> Indices:
+def better_half(height: Array) -> NDArray[np.int64]:
     """Choose where climbers go on: the worse half of each row restarts from the better half.  [G, K] -> [G K]"""
     rows, climbers = height.shape
     order = np.argsort(-height, axis=1, kind="stable")
@@ -128,6 +126,6 @@ def choose(accept: NDArray[np.bool_], new: Instance, old: Instance) -> Instance:
     return Instance(*jax.tree.map(pick, new, old))
 
 
-def take(instance: Instance, index: Indices) -> Instance:
+def take(instance: Instance, index: NDArray[np.int64]) -> Instance:
     """Select the instances at ``index``."""
     return Instance(*jax.tree.map(lambda part: part[index], instance))

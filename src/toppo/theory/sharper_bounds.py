@@ -1,4 +1,4 @@
-"""What is true beyond the paper: sharper bounds, and Theorem 3.1 with an explicit radius."""
+"""What is true beyond the paper: sharper bounds, and Theorem 3.1 with an explicit radius; letters as in ``lemmas``."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,7 +22,7 @@ merged_form_from_a_third = merged_form._replace(
 
 @statement("strengthened", "Strengthened linear", "linear term 2 eps/(1-g)", source="ours")
 def strengthened(case: Case) -> Sides:
-    """Lemma 3.1 with the smaller coefficient 2/(1-gamma) of its linear term."""
+    """gain >= L_mu(pi) - 2/(1-gamma) eps delta_max^{mu,pi_k} - C eps (delta_max delta)^{mu,pi}"""
     return with_linear_term(case, 2.0 / (1.0 - case.mdp.gamma))
 
 
@@ -37,7 +37,7 @@ def averaged(case: Case) -> Sides:
 
 @statement("second-order", "Second-order bound", "L_mu(pi) - L_mu(pi_k), no linear term", source="ours")
 def second_order_bound(case: Case) -> Sides:
-    """eta(pi) - eta(pi_k) >= L_mu(pi) - L_mu(pi_k) - C eps [(delta_max delta)^{mu,pi} + (delta_max delta)^{mu,pi_k}]"""
+    """gain >= L_mu(pi) - L_mu(pi_k) - C eps [(delta_max delta)^{mu,pi} + (delta_max delta)^{mu,pi_k}]"""
     gain = surrogate_gain(case, case.pi.policy) - surrogate_gain(case, case.pi_k.policy)
     penalty = second_order_penalty(case, case.pi.policy) + second_order_penalty(case, case.pi_k.policy)
     return lower_bound(case.pi.eta - case.pi_k.eta, gain, penalty)
