@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,20 +17,7 @@ from toppo.cli import COMMANDS, main
 from toppo.rng import Stream, seed_for
 from toppo.runs.presets import defaults
 
-SMALL = [
-    "--n-steps",
-    "96",
-    "--warmup-steps",
-    "96",
-    "--hidden",
-    "8",
-    "--n-epochs",
-    "2",
-    "--n-minibatches",
-    "4",
-    "--workers",
-    "0",
-]
+SMALL = shlex.split("--n-steps 96 --warmup-steps 96 --hidden 8 --n-epochs 2 --n-minibatches 4 --workers 0")
 
 
 def register(name, factory):
@@ -98,23 +86,17 @@ def test_every_setting_is_a_flag_with_its_text_and_default(capsys, monkeypatch, 
     flat = re.sub(r"[\s│|]+", " ", text)
     for settings in defaults(algo, "Pendulum-v1"):
         for field in dataclasses.fields(settings):
-            name, line = field.name.replace("_", "-"), help_texts(type(settings))[field.name]
+            name = field.name.replace("_", "-")
             assert re.search(rf"--{name}\b", text), name
-            line, value = re.sub(r"[\s|]+", " ", line), getattr(settings, field.name)
+            line = re.sub(r"[\s|]+", " ", help_texts(type(settings))[field.name])
+            value = getattr(settings, field.name)
             default = " ".join(map(str, value)) if isinstance(value, tuple) else value
             assert f"{line} (default: {default})" in flat, name
             assert bool(re.search(rf"--no-{name}\b(?!-)", text)) == (type(field.default) is bool), name
-    for name in (
-        "total-timesteps",
-        "seed",
-        "out",
-        "workers",
-        "checkpoint-every",
-        "tensorboard",
-        "on-nan",
-        "env-timeout",
-        "env-restarts",
-    ):
+    others = (
+        "total-timesteps seed out workers checkpoint-every tensorboard on-nan env-timeout env-restarts evaluate-every"
+    )
+    for name in others.split():
         assert f"--{name}" in text
 
 
@@ -270,18 +252,8 @@ def test_the_closing_words_say_what_to_type_next(capsys, empty_folder):
 
 
 def test_what_to_type_next_names_an_environment_that_a_file_may_not_choose(capsys, empty_folder):
-    main(
-        [
-            "train",
-            "tests.support.probes:ProbeWalk-v0",
-            *SMALL,
-            "--total-timesteps",
-            "96",
-            "--out",
-            "run",
-            "--no-tensorboard",
-        ]
-    )
+    flags = [*SMALL, "--total-timesteps", "96", "--out", "run", "--no-tensorboard"]
+    main(["train", "tests.support.probes:ProbeWalk-v0", *flags])
     assert "toppo evaluate run --env tests.support.probes:ProbeWalk-v0 --video run/video.mp4" in capsys.readouterr().out
     main(["evaluate", "run", "--env", "tests.support.probes:ProbeWalk-v0", "--episodes", "1"])
 

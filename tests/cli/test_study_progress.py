@@ -12,7 +12,8 @@ from toppo.studies.study import jobs_of, read_study
 
 
 def test_the_table_shows_progress_speed_and_time_left(tmp_path, monkeypatch):
-    jobs, folder = jobs_of(read_study(study_file(tmp_path, 1000))), Folder(tmp_path, tmp_path / "curves")
+    jobs = jobs_of(read_study(study_file(tmp_path, 1000)))
+    folder = Folder(tmp_path, tmp_path / "curves")
     folder.run(jobs[0]).mkdir()
     log = JsonLines(folder.run(jobs[0]) / "timing.jsonl")
     now = [100.0]
@@ -38,7 +39,8 @@ def test_the_table_shows_progress_speed_and_time_left(tmp_path, monkeypatch):
 
 
 def test_time_left_is_told_by_the_steps_that_were_done(tmp_path, monkeypatch):
-    jobs, folder = jobs_of(read_study(study_file(tmp_path, 1000))), Folder(tmp_path, tmp_path / "curves")
+    jobs = jobs_of(read_study(study_file(tmp_path, 1000)))
+    folder = Folder(tmp_path, tmp_path / "curves")
     folder.run(jobs[0]).mkdir()
     now = [0.0]
     monkeypatch.setattr("toppo.cli.study_progress.time.monotonic", lambda: now[0])
@@ -53,7 +55,8 @@ def test_time_left_is_told_by_the_steps_that_were_done(tmp_path, monkeypatch):
 
 
 def test_a_study_goes_on_when_its_terminal_has_gone(tmp_path, monkeypatch):
-    jobs, folder = jobs_of(read_study(study_file(tmp_path, 1000))), Folder(tmp_path, tmp_path / "curves")
+    jobs = jobs_of(read_study(study_file(tmp_path, 1000)))
+    folder = Folder(tmp_path, tmp_path / "curves")
     muted = []
     monkeypatch.setattr("toppo.cli.console.mute", lambda: muted.append(True))
 
