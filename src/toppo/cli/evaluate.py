@@ -7,7 +7,7 @@ from typing import Annotated
 
 from toppo import agent
 from toppo.cli.console import Terminal
-from toppo.cli.flags import OwnEnv, argument, flag, optional, parse, require_at_least
+from toppo.cli.flags import OwnEnv, flag, parse, require_at_least
 from toppo.envs import open_player, resolve
 from toppo.errors import ToppoError
 from toppo.runs import run as runs
@@ -20,14 +20,12 @@ from toppo.runs.video import record_video
 class EvaluateFlags:
     """Play episodes with a trained policy; its normaliser stays as it is."""
 
-    run: Annotated[Path, argument("RUN", "Run directory, or what Agent.save wrote.")]
+    run: Annotated[Path, flag("Run directory, or what Agent.save wrote.", "RUN")]
     episodes: Annotated[int, flag("Episodes to play.")] = 10
     stochastic: Annotated[bool, flag("Sample actions instead of taking the most likely ones.")] = False
     seed: Annotated[int, flag("Seed of the episodes.")] = 0
     max_steps: Annotated[int, flag("Cut an episode off after so many steps, since some never end.")] = MAX_STEPS
-    video: Annotated[Path | None, optional("PATH", "Record the first seconds of an episode into this file (mp4).")] = (
-        None
-    )
+    video: Annotated[Path | None, flag("Record the first seconds of an episode into this file (mp4).", "PATH")] = None
     env: OwnEnv = None
 
 
@@ -35,7 +33,7 @@ class EvaluateFlags:
 class PlotFlags:
     """Draw the learning curves of runs. Runs of one algorithm on one environment are averaged over their seeds."""
 
-    runs: Annotated[tuple[Path, ...], argument("RUN", "Run directories.")]
+    runs: Annotated[tuple[Path, ...], flag("Run directories.", "RUN")]
     out: Annotated[Path, flag("Image to write (png, svg or pdf).")] = Path("curve.png")
 
 

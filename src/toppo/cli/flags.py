@@ -15,32 +15,22 @@ if TYPE_CHECKING:
 Flags = TypeVar("Flags", bound="DataclassInstance")
 
 
-def argument(metavar: str, text: str) -> object:
-    """Describe an argument without a flag; its field has no default."""
-    return tyro.conf.arg(help=text, metavar=metavar, help_behavior_hint="(required)")
-
-
-def flag(text: str) -> object:
-    """Describe a flag; tyro adds its default to the text."""
-    return tyro.conf.arg(help=text)
-
-
-def optional(metavar: str, text: str) -> object:
-    """Describe a flag whose default is None; the text says what that means."""
-    return tyro.conf.arg(help=text, metavar=metavar, help_behavior_hint="")
+def flag(text: str, metavar: str | None = None) -> object:
+    """Describe a flag, or an argument if its field has no default.  With a metavar, the text names the default."""
+    return tyro.conf.arg(help=text, metavar=metavar, help_behavior_hint="" if metavar else None)
 
 
 # Flags of more than one command.
 CheckpointEvery = Annotated[int, flag("Steps between checkpoints.")]
 EvaluateEvery = Annotated[int, flag("Steps between tests of 10 deterministic episodes; 0: none.")]
-OwnEnv = Annotated[str | None, optional("ENV", "Environment id, if Gymnasium does not know the run's own.")]
+OwnEnv = Annotated[str | None, flag("Environment id, if Gymnasium does not know the run's own.", "ENV")]
 
 
 @dataclass(frozen=True)
 class ExecutionFlags:
     """How the run is carried out. Without faults, nothing here changes its numbers."""
 
-    workers: Annotated[int | None, optional("INT", "Worker processes; 0: none (default: up to one per core).")] = None
+    workers: Annotated[int | None, flag("Worker processes; 0: none (default: up to one per core).", "INT")] = None
     checkpoint_every: CheckpointEvery = 50_000
     tensorboard: Annotated[bool, flag("Write TensorBoard event files.")] = True
     on_nan: Annotated[OnNan, flag("If an environment gives NaN or infinity: fail, or truncate the episode.")] = "raise"
@@ -68,8 +58,7 @@ def parse(command: str, kind: type[Flags], arguments: list[str], text: str | Non
 def require_at_least(flags: object, **bounds: int) -> None:
     """Refuse a flag below the least value that makes sense; None has passed already."""
     for name, bound in bounds.items():
-        value = getattr(flags, name)
-        if value is not None:
+        if (value := getattr(flags, name)) is not None:
             refuse_below(bound, name, value)
 
 

@@ -36,12 +36,22 @@ def list_all(arguments: list[str]) -> None:
     games = ", ".join(game.removesuffix(suffix) for game in PAPER_GAMES)
     environments = {"MuJoCo": ", ".join(PAPER_TASKS), "Atari": f"{games} (ENV is GAME{suffix})"}
     figures = {name: figure.text for name, figure in FIGURES.items()}
+    studies = {name: study.text for name, study in PAPER.items()}
+    sections = {
+        "Algorithms: toppo train ENV --algo NAME": algorithms,
+        "Environments of the paper; any other Gymnasium id works as well": environments,
+        "Figures of the paper: toppo reproduce NAME": figures,
+        "Studies: toppo study NAME": studies,
+    }
     console = Console()
-    console.print(_section("Algorithms: toppo train ENV --algo NAME", algorithms))
-    console.print(_section("Environments of the paper; any other Gymnasium id works as well", environments))
-    console.print(_section("Figures of the paper: toppo reproduce NAME", figures))
-    console.print(_section("Studies: toppo study NAME", {name: study.text for name, study in PAPER.items()}))
-    console.print("Every setting of an algorithm: toppo train ENV --algo NAME --help", highlight=False)
+    for title, texts in sections.items():
+        table = Table(title=f"\n{title}", title_justify="left", title_style="bold", box=None, show_header=False)
+        table.add_column(no_wrap=True, style="cyan")
+        table.add_column()
+        for name, text in texts.items():
+            table.add_row(name, text)
+        console.print(table)
+    console.print("\nEvery setting of an algorithm: toppo train ENV --algo NAME --help", highlight=False)
 
 
 def theory(arguments: list[str]) -> None:
@@ -55,12 +65,3 @@ def theory(arguments: list[str]) -> None:
     print(render(report))
     for path in write(report, given.out):
         print(f"wrote {path}")
-
-
-def _section(title: str, texts: dict[str, str]) -> Table:
-    table = Table(title=f"\n{title}", title_justify="left", title_style="bold", box=None, show_header=False)
-    table.add_column(no_wrap=True, style="cyan")
-    table.add_column()
-    for name, text in texts.items():
-        table.add_row(name, text)
-    return table

@@ -7,16 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from toppo.cli.console import Terminal, live_view
-from toppo.cli.flags import (
-    CheckpointEvery,
-    EvaluateEvery,
-    argument,
-    changed_flags,
-    flag,
-    optional,
-    parse,
-    require_at_least,
-)
+from toppo.cli.flags import CheckpointEvery, EvaluateEvery, changed_flags, flag, parse, require_at_least
 from toppo.cli.study_progress import StudyDisplay
 from toppo.errors import ToppoError, suggestion
 from toppo.runs.run import RunOptions
@@ -33,11 +24,11 @@ Band = Annotated[Literal["bootstrap", "std"], flag("Shading: 95% bootstrap inter
 class StudyExecutionFlags:
     """How the runs are carried out."""
 
-    jobs: Annotated[int | None, optional("INT", "Runs side by side on this machine (default: one per core).")] = None
+    jobs: Annotated[int | None, flag("Runs side by side on this machine (default: one per core).", "INT")] = None
     workers: Annotated[int, flag("Processes that step environments, per run; 0: none.")] = 0
     retries: Annotated[int, flag("How often a run that fails is tried again.")] = 1
-    ray: Annotated[str | None, optional("ADDRESS", "Run on Ray: the address of a cluster, or local.")] = None
-    curves: Annotated[Path | None, optional("PATH", "Directory of compact curves (default: OUT/curves).")] = None
+    ray: Annotated[str | None, flag("Run on Ray: the address of a cluster, or local.", "ADDRESS")] = None
+    curves: Annotated[Path | None, flag("Directory of compact curves (default: OUT/curves).", "PATH")] = None
     checkpoint_every: CheckpointEvery = 50_000
     evaluate_every: EvaluateEvery = 0
 
@@ -46,9 +37,9 @@ class StudyExecutionFlags:
 class StudyFlags:
     """Train algorithms x environments x seeds. Finished runs are skipped, unfinished ones are resumed."""
 
-    study: Annotated[str, argument("STUDY", f"One of {', '.join(PAPER)}, or a JSON file.")]
-    seeds: Annotated[int | None, optional("INT", "Seeds per algorithm and environment (default: the study's).")] = None
-    out: Annotated[Path | None, optional("PATH", "Directory of the runs (default: runs/STUDY).")] = None
+    study: Annotated[str, flag(f"One of {', '.join(PAPER)}, or a JSON file.", "STUDY")]
+    seeds: Annotated[int | None, flag("Seeds per algorithm and environment (default: the study's).", "INT")] = None
+    out: Annotated[Path | None, flag("Directory of the runs (default: runs/STUDY).", "PATH")] = None
     execution: StudyExecutionFlags = field(default_factory=StudyExecutionFlags)
 
 
@@ -56,8 +47,8 @@ class StudyFlags:
 class ReportFlags:
     """Write one self-contained page about many runs: comparisons with intervals, figures, tables, run times."""
 
-    folder: Annotated[Path, argument("DIR", "Directory with run directories or with the compact curves of a study.")]
-    out: Annotated[Path | None, optional("PATH", "Page to write (default: DIR/report.html).")] = None
+    folder: Annotated[Path, flag("Directory with run directories or with the compact curves of a study.", "DIR")]
+    out: Annotated[Path | None, flag("Page to write (default: DIR/report.html).", "PATH")] = None
     band: Band = "bootstrap"
 
 
@@ -65,9 +56,9 @@ class ReportFlags:
 class ReproduceFlags:
     """Make a figure of the paper, end to end. A figure with a study continues where it was stopped."""
 
-    figure: Annotated[str, argument("FIGURE", "A name that `toppo list` shows.")]
+    figure: Annotated[str, flag("A name that `toppo list` shows.", "FIGURE")]
     scale: Annotated[Literal["quick", "paper"], flag("quick: minutes, to try it; paper: the paper's budget.")] = "quick"
-    out: Annotated[Path | None, optional("PATH", "Directory to write (default: runs/FIGURE-SCALE).")] = None
+    out: Annotated[Path | None, flag("Directory to write (default: runs/FIGURE-SCALE).", "PATH")] = None
     band: Band = "bootstrap"
     execution: StudyExecutionFlags = field(default_factory=StudyExecutionFlags)
 

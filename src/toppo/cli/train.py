@@ -2,11 +2,12 @@
 
 import os
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_type_hints
+from typing import Annotated, get_type_hints
 
 import tyro
 
@@ -14,7 +15,7 @@ from toppo.agent import default_workers
 from toppo.algos import REGISTRY
 from toppo.algos.settings import Common, help_texts
 from toppo.cli.console import Terminal, clock, live_view
-from toppo.cli.flags import ExecutionFlags, OwnEnv, argument, flag, optional, parse, require_at_least
+from toppo.cli.flags import ExecutionFlags, OwnEnv, flag, parse, require_at_least
 from toppo.cli.progress import RunDisplay
 from toppo.collect.faults import checked_fault_policy
 from toppo.envs import resolve
@@ -26,19 +27,16 @@ from toppo.runs.run import Observe, RunOptions, Tell
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, algorithm, from_json
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainFlags:
     """What `toppo train` takes; `_read_flags` adds the settings, which depend on the algorithm and ENV."""
 
-    env: Annotated[str, argument("ENV", "Gymnasium id, such as HalfCheetah-v5 or package.module:Env-v0.")]
+    env: Annotated[str, flag("Gymnasium id, such as HalfCheetah-v5 or package.module:Env-v0.", "ENV")]
     algo: Annotated[str, flag(f"One of {', '.join(REGISTRY)}.")] = "toppo"
     total_timesteps: Annotated[int, flag("Environment steps to train for.")] = 1_000_000
     seed: Annotated[int, flag("Seed of everything random in the run.")] = 0
-    out: Annotated[Path | None, optional("PATH", "Run directory (default: runs/ENV__ALGO__SEED__TIME).")] = None
+    out: Annotated[Path | None, flag("Run directory (default: runs/ENV__ALGO__SEED__TIME).", "PATH")] = None
     own: object
     shared: object
     execution: ExecutionFlags = field(default_factory=ExecutionFlags)
@@ -48,7 +46,7 @@ class TrainFlags:
 class ResumeFlags:
     """Continue a run from its last checkpoint."""
 
-    run: Annotated[Path, argument("RUN", "Run directory.")]
+    run: Annotated[Path, flag("Run directory.", "RUN")]
     env: OwnEnv = None
     allow_drift: Annotated[bool, flag("Continue although installed versions differ from the run's.")] = False
     execution: ExecutionFlags = field(default_factory=ExecutionFlags)
@@ -78,17 +76,10 @@ def resume(arguments: list[str]) -> None:
 
 def _algo_and_env(arguments: list[str]) -> tuple[str, str]:
     """Algorithm and environment, read before the rest because the settings depend on them."""
-    algo = "toppo"
-    others = []
-    words = iter(arguments)
-    for word in words:
-        if word == "--algo":
-            algo = next(words, algo)
-        elif word.startswith("--algo="):
-            algo = word.removeprefix("--algo=")
-        else:
-            others.append(word)
-    return algorithm(algo).name, next((word for word in others if not word.startswith("-")), "")
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--algo", nargs="?", default="toppo", const="toppo")
+    known, others = parser.parse_known_args(arguments)
+    return algorithm(known.algo).name, next((word for word in others if not word.startswith("-")), "")
 
 
 def _read_flags(algo: str, env: str, arguments: list[str]) -> TrainFlags:
@@ -102,13 +93,11 @@ def _read_flags(algo: str, env: str, arguments: list[str]) -> TrainFlags:
     return parse("train", kind, arguments, f"Train {title}. The defaults are those of {title} on ENV.")
 
 
-def _settings_flags(values: "DataclassInstance", text: str) -> type:
+def _settings_flags(values: object, text: str) -> type:
     """A record of flags with the names, texts and values of a settings object."""
     hints = get_type_hints(type(values))
-    flags = [
-        (name, Annotated[hints[name], flag(line)], getattr(values, name))
-        for name, line in help_texts(type(values)).items()
-    ]
+    texts = help_texts(type(values))
+    flags = [(name, Annotated[hints[name], flag(texts[name])], getattr(values, name)) for name in texts]
     return make_dataclass(type(values).__name__, flags, frozen=True, namespace={"__doc__": text})
 
 
