@@ -21,8 +21,8 @@ from toppo.algos import REGISTRY
 from toppo.algos.settings import Common
 from toppo.collect.pool import open_pool
 from toppo.learn import loop
-from toppo.learn.programs import Update, compile_programs
-from toppo.learn.setup import initial_state, network, plan
+from toppo.learn.programs import GradientProgram, compile_programs
+from toppo.learn.setup import initial_state, plan
 from toppo.runs.state_io import state_from_arrays, state_to_arrays
 
 
@@ -79,7 +79,7 @@ def test_episodes_that_never_end_or_end_at_once_are_trained_on(algo, how):
 
 def compiled(program):
     """How often a program has been compiled."""
-    kinds = (program.quick, program.steady) if isinstance(program, Update) else (program,)
+    kinds = (program.fast, program.deterministic) if isinstance(program, GradientProgram) else (program,)
     return sum(kind._cache_size() for kind in kinds)
 
 
@@ -91,8 +91,8 @@ def test_each_shape_compiles_once(algo, monkeypatch):
     """DISC is led through its whole list of 0, 1, 2, 3, 4, 6 .. 64 old batches."""
     made = []
 
-    def watched(*arguments):
-        made.append(compile_programs(*arguments))
+    def watched(setup):
+        made.append(compile_programs(setup))
         return made[-1]
 
     monkeypatch.setattr(loop, "compile_programs", watched)
@@ -104,9 +104,9 @@ def test_each_shape_compiles_once(algo, monkeypatch):
     turns = list(loop.train(setup, initial_state(setup), pool))
     pool.close()
     sizes = {name: compiled(program) for name, program in made[0]._asdict().items()}
-    relabels, old = int(REGISTRY[algo].relabel(setup.config)), int(SHAPES[algo] > 1)
-    expected = {"label": 1, "relabel": relabels * old, "prepare": 1 + old, "divergence": old, "known_divergence": 0}
-    several = {"join": SHAPES[algo] - 1, "improve": SHAPES[algo], "regress": SHAPES[algo]}
+    relabels, old = int(setup.algorithm.traits(setup.config).relabels), int(SHAPES[algo] > 1)
+    expected = {"label": 1, "relabel": relabels * old, "prepare": 1 + old, "mean_kl": old, "known_mean_kl": 0}
+    several = {"concatenate": SHAPES[algo] - 1, "improve": SHAPES[algo], "fit_critic": SHAPES[algo]}
     assert sizes == expected | several
     if algo == "disc":
         assert {t.metrics["memory/included"] for t in turns} == set(map(float, range(64)))
@@ -116,13 +116,13 @@ def test_each_shape_compiles_once(algo, monkeypatch):
 def test_the_update_tells_the_kl_of_what_it_drew(shared_trunk):
     """Of one batch alone it always does, otherwise with a shared trunk."""
     setup = setup_for("toppo", iterations=4, shared_trunk=shared_trunk, alpha=99.0)
-    programs = shared_programs(setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces))
+    programs = shared_programs(setup)
     for turn in train_all(setup):
         policy, memory = turn.state.learner.params.policy, turn.state.memory
-        again = [float(programs.divergence(policy, batch)) for batch in memory]
+        again = [float(programs.mean_kl(policy, batch)) for batch in memory]
         np.testing.assert_allclose(turn.metrics["memory/kl"], again, rtol=1e-4)
         assert min(again) > 0
-    assert programs.known_divergence._cache_size() == shared_trunk  # of two batches
+    assert programs.known_mean_kl._cache_size() == shared_trunk  # of two batches
 
 
 def test_disc_refuses_discrete_actions():
@@ -138,7 +138,7 @@ def test_disc_refuses_choices_before_it_speaks_of_networks_and_a_learning_rate_b
     disc, config = REGISTRY["disc"], REGISTRY["disc"].config()
     with pytest.raises(ValueError, match="disc needs continuous actions"):
         disc.check(config, Common(shared_trunk=True), True)
-    with pytest.raises(ValueError, match=r"lr is 5e-05, but disc lets it fall no lower than lr_min, 0\.0001"):
+    with pytest.raises(ValueError, match=r"learning_rate is 5e-05, but must be at least lr_min = 0\.0001"):
         disc.check(config, Common(learning_rate=5e-5), False)
 
 

@@ -7,10 +7,8 @@ from tests.support import reference
 from tests.support.problems import random_problem
 from tests.support.training import on_host, setup_for, train_all
 from toppo.algos.contract import Segment
-from toppo.algos.disc import ALGORITHM, DISCConfig, draw, order
-from toppo.algos.optimise import adapt_penalty
+from toppo.algos.disc import ALGORITHM, DISCConfig, adapt_penalty, draw, minibatches
 from toppo.algos.settings import Common
-from toppo.learn.setup import network
 
 CONFIG = DISCConfig(n_steps=8)
 
@@ -36,7 +34,7 @@ def test_the_shapes_are_those_of_the_list():
 
 def test_minibatches_draw_from_the_newest_and_from_the_old():
     common = Common(n_epochs=3, n_minibatches=2)
-    rows = order(CONFIG, common, (1.0, 1.0, 1.0, 1.0, 0.0), np.random.default_rng(0))
+    rows = minibatches(CONFIG, common, (1.0, 1.0, 1.0, 1.0, 0.0), np.random.default_rng(0))
     assert rows.shape == (3, 2, 4 * 5)
     newest, old, padding = rows[..., :4], rows[..., 4:16], rows[..., 16:]
     assert newest.min() >= 0
@@ -44,32 +42,32 @@ def test_minibatches_draw_from_the_newest_and_from_the_old():
     assert set(old.ravel()) <= set(range(8, 32))
     assert len({i // 8 for i in old.ravel()}) == 3
     assert set(padding.ravel()) == {32}
-    assert order(CONFIG, common, (1.0,), np.random.default_rng(0)).shape == (3, 2, 4)
+    assert minibatches(CONFIG, common, (1.0,), np.random.default_rng(0)).shape == (3, 2, 4)
 
 
 def test_padding_changes_nothing():
-    problem = random_problem(8, 8, n_epochs=2, adam_eps=1e-5)._replace(
-        clip_range=np.float32(0.4), learning_rate=np.float32(0.01)
-    )
+    problem = random_problem(8, 8, n_epochs=2, adam_eps=1e-5)._replace(clip_eps=np.float32(0.4), lr=np.float32(0.01))
     problem = problem._replace(opt=ALGORITHM.init_opt(CONFIG, problem.common, problem.policy))
     tail = jax.tree.map(lambda x: x[:8], problem.sample)._replace(
         weight=np.zeros(8, np.float32), newest=np.zeros(8, np.float32)
     )
     padded = jax.tree.map(lambda a, b: np.concatenate([a, b]), problem.sample, tail)
-    index = np.concatenate([problem.order, np.full((2, 1, 8), 16, np.int32)], axis=-1)
-    improve = jax.jit(lambda sample, index: ALGORITHM.improve(CONFIG, problem._replace(sample=sample, order=index)))
+    index = np.concatenate([problem.minibatches, np.full((2, 1, 8), 16, np.int32)], axis=-1)
+    improve = jax.jit(
+        lambda sample, index: ALGORITHM.improve(CONFIG, problem._replace(sample=sample, minibatches=index))
+    )
     plain, filled = (
-        on_host(improve(*x)) for x in ((problem.sample, jnp.asarray(problem.order)), (padded, jnp.asarray(index)))
+        on_host(improve(*x)) for x in ((problem.sample, jnp.asarray(problem.minibatches)), (padded, jnp.asarray(index)))
     )
     for a, b in zip(jax.tree.leaves(plain), jax.tree.leaves(filled), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6)
 
 
 def test_the_penalty_is_that_of_the_newest_samples():
-    problem = random_problem(8, 8)._replace(learning_rate=np.float32(0.0), clip_range=np.float32(0.4))
+    problem = random_problem(8, 8)._replace(lr=np.float32(0.0), clip_eps=np.float32(0.4))
     away = jax.tree.map(lambda x: np.asarray(x + 0.1, np.float32), problem.policy)
     problem = problem._replace(policy=away, opt=ALGORITHM.init_opt(CONFIG, problem.common, away))
-    improved = jax.jit(lambda order: ALGORITHM.improve(CONFIG, problem._replace(order=order)))(problem.order)
+    improved = jax.jit(lambda rows: ALGORITHM.improve(CONFIG, problem._replace(minibatches=rows)))(problem.minibatches)
     s, net = problem.sample, problem.net
     log_ratio = np.asarray(net.family.log_prob(net.policy(away, s.obs), s.action)) - s.logp
     np.testing.assert_allclose(improved.report["train/is_penalty"], np.square(log_ratio[:8]).mean() / 2, rtol=1e-4)
@@ -85,7 +83,7 @@ def test_the_weight_of_the_penalty_adapts():
 
 def test_the_learning_rate_has_a_floor():
     common = Common(anneal_lr=True)
-    assert [ALGORITHM.lr(CONFIG, common, p) for p in (0.0, 0.5, 0.9)] == [3e-4, 1.5e-4, 1e-4]
+    assert [ALGORITHM.learning_rate(CONFIG, common, p) for p in (0.0, 0.5, 0.9)] == [3e-4, 1.5e-4, 1e-4]
 
 
 @pytest.mark.parametrize("reset", [False, True])
@@ -96,14 +94,14 @@ def test_memory_is_one_stream_in_the_newest_scale(reset):
     before, memory = turns[2].state, turns[3].state.memory  # labelled by the learner of ``before``
     assert len(memory) == 4
     for batch in memory:
-        assert all(np.array_equal(a, b) for a, b in zip(batch.scale, memory[-1].scale, strict=True))
-    net, params = network(setup.common, setup.spaces), before.learner.params
+        assert all(np.array_equal(a, b) for a, b in zip(batch.normaliser, memory[-1].normaliser, strict=True))
+    net, params = setup.net, before.learner.params
 
     def stream(name):
         return np.concatenate([getattr(b, name) for b in memory])
 
     def norm(x):
-        return np.clip((x - memory[-1].scale.obs_shift) * memory[-1].scale.obs_factor, -10, 10)[:, 0]
+        return np.clip((x - memory[-1].normaliser.mean) * memory[-1].normaliser.inv_std, -10, 10)[:, 0]
 
     value, following = (np.asarray(net.value(params.value, norm(stream(x))))[:, None] for x in ("obs", "next_obs"))
     logp = np.asarray(net.family.log_prob(net.policy(params.policy, norm(stream("obs"))), stream("action")[:, 0]))
@@ -112,10 +110,10 @@ def test_memory_is_one_stream_in_the_newest_scale(reset):
     ended = stream("ended").copy()
     if reset:
         ended[63::64] = True
-    reward = np.clip(stream("reward") * memory[-1].scale.reward_factor, -10, 10)
+    reward = np.clip(stream("reward") * memory[-1].normaliser.reward_scale, -10, 10)
     expected, targets = reference.vtrace(
         reward=reward.astype(float), value=value.astype(float), next_value=following.astype(float),
-        terminated=stream("terminated"), ended=ended, ratio=ratio.astype(float), gamma=0.9, gae_lambda=0.97,
+        terminated=stream("terminated"), ended=ended, ratio=ratio.astype(float), gamma=0.9, lam=0.97,
     )  # fmt: skip
     np.testing.assert_allclose(stream("adv"), expected, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(stream("ret"), targets, rtol=1e-3, atol=1e-4)

@@ -6,7 +6,6 @@ from tests.support import reference
 from tests.support.training import setup_for, train_all, trained
 from toppo.algos.contract import Segment
 from toppo.algos.geppo import GePPOConfig, draw, policy_weights
-from toppo.learn.setup import network
 
 MEMORY = tuple(Segment(*[i] * 12) for i in range(4))
 
@@ -62,18 +61,16 @@ def test_every_stored_batch_is_labelled_anew_by_pi_k_and_its_critic():
     """V-trace in naive float64, with the parameters before the update and the normaliser that each batch kept."""
     setup = setup_for("geppo", iterations=4)
     turns = train_all(setup)
-    params, memory, net = turns[2].state.learner.params, turns[3].state.memory, network(setup.common, setup.spaces)
+    params, memory, net = turns[2].state.learner.params, turns[3].state.memory, setup.net
     assert [int(b.iteration) for b in memory] == [1, 2, 3]
     for batch in memory:
-        scale = batch.scale
-        obs, following = (
-            np.clip((x[:, 0] - scale.obs_shift) * scale.obs_factor, -10, 10) for x in (batch.obs, batch.next_obs)
-        )
+        scale = batch.normaliser
+        obs, following = (np.clip((x[:, 0] - scale.mean) * scale.inv_std, -10, 10) for x in (batch.obs, batch.next_obs))
         value, next_value = (np.asarray(net.value(params.value, x), float)[:, None] for x in (obs, following))
         logp = np.asarray(net.family.log_prob(net.policy(params.policy, obs), batch.action[:, 0]))
         ratio = np.exp(logp - batch.logp[:, 0])[:, None].astype(float)
         assert (np.abs(ratio - 1).max() > 0.1) == (batch is not memory[-1])
-        reward = np.clip(batch.reward * scale.reward_factor, -10, 10).astype(float)
+        reward = np.clip(batch.reward * scale.reward_scale, -10, 10).astype(float)
         adv, ret = reference.vtrace(
             reward, value, next_value, batch.terminated, batch.ended, ratio, setup.common.gamma, setup.common.gae_lambda
         )

@@ -14,7 +14,6 @@ from toppo.algos.otrpo import OffPolicyTRPOConfig
 from toppo.algos.ppo import PPOConfig
 from toppo.algos.toppo import ToPPOConfig
 from toppo.algos.trpo import TRPOConfig
-from toppo.learn.setup import network
 from toppo.maths.trust_region import radius_after_drift
 
 
@@ -64,7 +63,7 @@ def test_old_data_make_a_difference(ppo_turns):
 def test_the_centre_is_exactly_one_on_the_newest_batch(algo):
     setup = setup_for(algo, iterations=2)
     state = train_all(setup)[-1].state
-    programs = shared_programs(setup.algorithm, setup.config, setup.common, network(setup.common, setup.spaces))
+    programs = shared_programs(setup)
     memory = state.memory
     sample = programs.prepare(state.learner.params, memory[-1], jnp.float32(1), jnp.zeros_like(memory[-1].adv))
     assert np.all(np.asarray(sample.centre) == 1.0)
@@ -78,19 +77,15 @@ def objective_of(algo, config, problem):
     problem = problem._replace(opt=chosen.init_opt(config, problem.common, problem.policy))
 
     def improve(policy, opt, sample, order, lr):
-        return chosen.improve(
-            config, problem._replace(policy=policy, opt=opt, sample=sample, order=order, learning_rate=lr)
-        )
+        return chosen.improve(config, problem._replace(policy=policy, opt=opt, sample=sample, minibatches=order, lr=lr))
 
-    arguments = (problem.policy, problem.opt, problem.sample, problem.order, problem.lr)
+    arguments = (problem.policy, problem.opt, problem.sample, problem.minibatches, problem.lr)
     return on_host(jax.jit(improve)(*arguments))
 
 
 def test_disc_with_one_dimension_is_ppo_up_to_the_mean_weight():
-    problem = random_problem(64, dims=1, n_epochs=2)._replace(
-        learning_rate=np.float32(0.02), clip_range=np.float32(0.2)
-    )
-    first = problem._replace(order=problem.order[:1], common=random_problem(64, dims=1).common)
+    problem = random_problem(64, dims=1, n_epochs=2)._replace(lr=np.float32(0.02), clip_eps=np.float32(0.2))
+    first = problem._replace(minibatches=problem.minibatches[:1], common=random_problem(64, dims=1).common)
     one = objective_of("ppo", PPOConfig(), first)  # the policy after one step, where the ratio is no longer 1
     ppo = objective_of("ppo", PPOConfig(), problem)
     sample, net = problem.sample, problem.net
@@ -100,7 +95,7 @@ def test_disc_with_one_dimension_is_ppo_up_to_the_mean_weight():
     assert np.any(weight != ratio)
     np.testing.assert_allclose(-ppo.report["train/policy_gradient_loss"], (weight * adv).mean(), rtol=1e-4, atol=1e-6)
     # DISC's own first step is another one: divide by the mean weight at the same policy instead.
-    moved = first._replace(policy=one.policy, learning_rate=np.float32(0.0))
+    moved = first._replace(policy=one.policy, lr=np.float32(0.0))
     disc = objective_of("disc", DISCConfig(alpha_is=0.0), moved)
     expected = (weight * adv).mean() / weight.mean()
     np.testing.assert_allclose(-disc.report["train/policy_gradient_loss"], expected, rtol=1e-4, atol=1e-6)
@@ -114,7 +109,7 @@ def naive_standardised(sample, product):
 @pytest.mark.parametrize("algo", ["toppo", "geppo", "oppo"])
 def test_the_objective_is_the_papers_sum(algo):
     """Value at a policy away from pi_k, on a mix of new and old data with unequal weights, in naive float64."""
-    problem = random_problem(24, 40)._replace(clip_range=np.float32(0.1), learning_rate=np.float32(0.0))
+    problem = random_problem(24, 40)._replace(clip_eps=np.float32(0.1), lr=np.float32(0.0))
     sample = problem.sample._replace(weight=np.where(problem.sample.newest == 1, 1.6, 0.64).astype(np.float32))
     away = jax.tree.map(lambda x: np.asarray(x + 0.05, np.float32), problem.policy)
     given = problem._replace(sample=sample, policy=away)
@@ -161,7 +156,7 @@ def test_the_adaptive_radius_is_the_one_that_is_used():
 @pytest.mark.parametrize("algo", ["toppo", "oppo", "disc"])
 def test_the_clip_fractions_count_what_ended_outside_the_range(algo):
     """Counted in naive float64 at a policy that does not move, on samples of which some are old and far."""
-    problem = random_problem(60, 80)._replace(clip_range=np.float32(0.2), learning_rate=np.float32(0.0))
+    problem = random_problem(60, 80)._replace(clip_eps=np.float32(0.2), lr=np.float32(0.0))
     away = jax.tree.map(lambda x: np.asarray(x + 0.05, np.float32), problem.policy)
     report = objective_of(algo, REGISTRY[algo].config(), problem._replace(policy=away)).report
     s, net = problem.sample, problem.net

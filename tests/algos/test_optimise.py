@@ -3,23 +3,29 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from toppo.algos.optimise import adam_epochs, adam_init, adapt_lr, permutations, squared_error
+from toppo.algos.optimise import AdamStart, adam_epochs, adam_init, adapted_lr, squared_error
+from toppo.algos.ppo import PPOConfig
 from toppo.algos.settings import Common
+from toppo.algos.steps import shuffled
 
 COMMON = Common(n_epochs=3, n_minibatches=2, adam_eps=1e-4)
 
 
-def ascend(go_on=lambda theta, epochs: jnp.asarray(True), bound=0.0):
+def permutations(common, count):
+    return shuffled(PPOConfig(n_steps=count), common, (1.0,), np.random.default_rng(0))
+
+
+def ascend(should_continue=None, bound=0.0):
     """Adam on -(theta - mean(x))^2 over six numbers."""
     data = jnp.asarray([1.0, 2.0, 3.0, 5.0, 8.0, 13.0])
-    order = jnp.asarray(permutations(COMMON, 6, np.random.default_rng(0)))
+    order = jnp.asarray(permutations(COMMON, 6))
 
     def objective(theta, x):
         return -jnp.square(theta["a"] - x.mean()), x.mean()
 
-    start = {"a": jnp.zeros(())}
-    opt = adam_init(COMMON, start)
-    run = jax.jit(lambda: adam_epochs(objective, start, opt, data, order, jnp.float32(0.1), COMMON, go_on, bound))
+    params = {"a": jnp.zeros(())}
+    start = AdamStart(params=params, opt=adam_init(COMMON, params), lr=jnp.float32(0.1), max_grad_norm=bound)
+    run = jax.jit(lambda: adam_epochs(objective, start, data, order, COMMON, should_continue))
     return run(), np.asarray(data), np.asarray(order)
 
 
@@ -44,14 +50,14 @@ def test_adam_by_hand(bound):
 
 
 def test_the_epochs_end_when_told():
-    done, _, _ = ascend(go_on=lambda theta, epochs: epochs < 2)
+    done, _, _ = ascend(should_continue=lambda theta, epochs: epochs < 2)
     assert int(done.epochs) == 2
-    done, _, _ = ascend(go_on=lambda theta, epochs: theta["a"] < 0.0)
+    done, _, _ = ascend(should_continue=lambda theta, epochs: theta["a"] < 0.0)
     assert int(done.epochs) == 1  # the first is always run
 
 
 def test_permutations_visit_every_sample_once_and_drop_the_rest():
-    rows = permutations(Common(n_epochs=4, n_minibatches=3), 11, np.random.default_rng(0))
+    rows = permutations(Common(n_epochs=4, n_minibatches=3), 11)
     assert rows.shape == (4, 3, 3)
     for row in rows:
         assert len(set(row.ravel())) == 9
@@ -60,7 +66,7 @@ def test_permutations_visit_every_sample_once_and_drop_the_rest():
 
 @pytest.mark.parametrize(("tv", "factor"), [(0.06, 1 / 1.03), (0.04, 1.0), (0.02, 1.03)])
 def test_the_learning_rate_follows_the_total_variation(tv, factor):
-    assert float(adapt_lr(jnp.float32(2.0), jnp.float32(tv), jnp.float32(0.1))) == pytest.approx(2 * factor)
+    assert float(adapted_lr(jnp.float32(2.0), jnp.float32(tv), jnp.float32(0.1))) == pytest.approx(2 * factor)
 
 
 def test_the_critics_change_is_clipped_only_where_that_costs_more():

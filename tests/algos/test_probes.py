@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.probes import Probe
 from tests.support.training import ALGOS, setup_for, train_all
-from toppo.learn.setup import network
 from toppo.maths.moments import standard_deviation
 
 # As many observations and actions as ``walk`` has, so that the programs of the other tests serve again.
@@ -88,7 +87,7 @@ def solved(algo: str, kind: type[Probe], iterations: int) -> tuple[Any, Any]:
     """Value and mean action as functions of x."""
     setup = setup_for(algo, kind, iterations)
     state = train_all(setup, kind)[-1].state
-    net = network(setup.common, setup.spaces)
+    net = setup.net
     moments, params = state.obs_moments, state.learner.params
 
     def see(x: float) -> Any:

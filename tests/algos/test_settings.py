@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from tests.support.problems import random_problem
-from tests.support.training import ALGOS, learned, setup_for, train_all
+from tests.support.training import ALGOS, learned, setup_for, train_all, with_common
 from toppo.algos import REGISTRY
-from toppo.algos.contract import CriticProblem, Segment
+from toppo.algos.contract import CriticProblem, Segment, Trajectory
 from toppo.algos.optimise import adam_init
 from toppo.algos.settings import Common
-from toppo.learn.setup import initial_state
 
 # Where a setting matters only beside others, or where its nudge must be of another size.
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
@@ -37,9 +36,9 @@ VALUE: dict[tuple[str, str], Any] = {
     ("disc", "j_target"): 100.0,
 }
 OWN = [(name, f.name) for name in ALGOS for f in dataclasses.fields(REGISTRY[name].config)]
-WITH_A_TRUNK = ("critic_coef", "critic_clip")
+WITH_A_TRUNK = ("vf_coef", "clip_range_vf")
 OF_THE_LOOP = (
-    *("hidden", "log_std", "envs", "reset_each_batch", "noop_steps", "normalise_obs", "normalise_reward"),
+    *("hidden", "log_std_init", "n_envs", "reset_each_batch", "warmup_steps", "normalise_obs", "normalise_reward"),
     *("sign_reward", "shared_trunk", *WITH_A_TRUNK),
 )
 OF_ALGORITHMS = [f.name for f in dataclasses.fields(Common) if f.name not in OF_THE_LOOP]
@@ -69,9 +68,9 @@ def choices(algo: str, config: Any, common: Common) -> list[Any]:
         drawn.weights,
         drawn.clip_eps,
         [float(s.obs) for s in kept],
-        chosen.order(config, common, drawn.weights, np.random.default_rng(0)).tolist(),
-        [chosen.lr(config, common, progress) for progress in (0.0, 0.9)],
-        (chosen.relabel(config), chosen.value_on_old(config), config.n_steps),
+        chosen.minibatches(config, common, drawn.weights, np.random.default_rng(0)).tolist(),
+        [chosen.learning_rate(config, common, progress) for progress in (0.0, 0.9)],
+        (chosen.traits(config), config.n_steps),
         bits(chosen.init_opt(config, common, np.zeros(3, np.float32))),
     ]
 
@@ -79,30 +78,49 @@ def choices(algo: str, config: Any, common: Common) -> list[Any]:
 def labels(algo: str, config: Any, common: Common) -> bytes:
     rng = np.random.default_rng(0)
     reward, value, next_value, ratio = (rng.random((6, 2), np.float32) for _ in range(4))
-    path = (reward, value, next_value, reward < 0.1, reward < 0.3, ratio, common.gamma, common.gae_lambda, value[0])
-    return bits(REGISTRY[algo].label(config, *path))
+    path = Trajectory(
+        reward=reward,
+        value=value,
+        next_value=next_value,
+        terminated=reward < 0.1,
+        ended=reward < 0.3,
+        ratio=ratio,
+        gamma=common.gamma,
+        lam=common.gae_lambda,
+        after=value[0],
+    )
+    return bits(REGISTRY[algo].label(config, path))
 
 
 def updates(algo: str, config: Any, common: Common) -> bytes:
     chosen, problem = REGISTRY[algo], random_problem(32, 32, **vars(common) | {"n_epochs": 2, "n_minibatches": 2})
     problem = problem._replace(opt=chosen.init_opt(config, common, problem.policy))
 
-    def improve(policy: Any, opt: Any, sample: Any, order: Any) -> Any:
-        given = problem._replace(policy=policy, opt=opt, sample=sample, order=order)
-        return chosen.improve(config, given._replace(learning_rate=jnp.float32(LARGE), clip_range=jnp.float32(0.1)))
+    def improve(policy: Any, opt: Any, sample: Any, rows: Any) -> Any:
+        given = problem._replace(policy=policy, opt=opt, sample=sample, minibatches=rows)
+        return chosen.improve(config, given._replace(lr=jnp.float32(LARGE), clip_eps=jnp.float32(0.1)))
 
-    return bits(jax.jit(improve)(problem.policy, problem.opt, problem.sample, problem.order))
+    return bits(jax.jit(improve)(problem.policy, problem.opt, problem.sample, problem.minibatches))
 
 
 def fits(algo: str, config: Any, common: Common) -> bytes:
     p = random_problem(32, 32, **vars(common) | {"n_epochs": 2, "n_minibatches": 2})
     critic = p.net.init(0).value
 
-    def regress(critic: Any, opt: Any, sample: Any, order: Any) -> Any:
-        given = CriticProblem(p.common, p.net, critic, opt, sample, order, jnp.float32(LARGE), jnp.int32(2))
-        return REGISTRY[algo].regress(config, given)
+    def fit(critic: Any, opt: Any, sample: Any, rows: Any) -> Any:
+        given = CriticProblem(
+            common=p.common,
+            net=p.net,
+            critic=critic,
+            opt=opt,
+            sample=sample,
+            minibatches=rows,
+            lr=jnp.float32(LARGE),
+            epochs=jnp.int32(2),
+        )
+        return REGISTRY[algo].fit_critic(config, given)
 
-    return bits(jax.jit(regress)(critic, adam_init(common, critic), p.sample, p.order))
+    return bits(jax.jit(fit)(critic, adam_init(common, critic), p.sample, p.minibatches))
 
 
 _known: dict[Any, bytes] = {}
@@ -140,7 +158,7 @@ def test_every_shared_setting_is_read_by_every_algorithm_or_refused(algo, name):
     changed = dataclasses.replace(setup.common, **{name: other})
     if algo in ("trpo", "otrpo") and name == "max_grad_norm":
         with pytest.raises(ValueError, match=r"max_grad_norm is 0\.01, but must be 0"):
-            initial_state(setup._replace(common=changed))
+            with_common(setup, **{name: other})
         return
     assert differs(algo, (setup.config, setup.common), (setup.config, changed))
 
@@ -150,8 +168,8 @@ def test_every_setting_of_the_loop_is_read(name):
     other = {"hidden": (3,), "warmup_steps": 200, "log_std_init": -0.5, "n_envs": 2, "clip_range_vf": 0.001}
     setup = setup_for("ppo", iterations=2, **({"shared_trunk": True} if name in WITH_A_TRUNK else {}))
     value = getattr(setup.common, name)
-    changed = dataclasses.replace(setup.common, **{name: other[name] if name in other else nudged(value)})
-    assert learned(train_all(setup)) != learned(train_all(setup._replace(common=changed)))
+    changed = with_common(setup, **{name: other[name] if name in other else nudged(value)})
+    assert learned(train_all(setup)) != learned(train_all(changed))
 
 
 @pytest.mark.parametrize("algo", ALGOS)

@@ -7,14 +7,14 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from tests.support.problems import random_problem
-from toppo.algos.optimise import TrustRegion, trust_region_improve
+from toppo.algos.optimise import TrustRegion, trust_region_update
 from toppo.maths.trust_region import bounded_step
 
 
 def improve(problem, region, from_mu=False):
     static = {"common": problem.common, "net": problem.net}
     arrays = {k: v for k, v in problem._asdict().items() if k not in static}
-    return jax.jit(lambda arrays: trust_region_improve(type(problem)(**static, **arrays), region, from_mu))(arrays)
+    return jax.jit(lambda arrays: trust_region_update(type(problem)(**static, **arrays), region, from_mu))(arrays)
 
 
 def dense_fisher(problem, theta, unravel):

@@ -7,7 +7,6 @@ from tests.support import probes, reference
 from tests.support.training import forward, normalised, on_host, record, setup_for
 from toppo.errors import LearnerFault
 from toppo.learn.programs import compile_programs
-from toppo.learn.setup import network
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +51,8 @@ def test_statistics_are_frozen_while_a_batch_is_collected_and_move_once_after_it
     seen = [b.obs.reshape(-1, 2) for b in run.warmup]
     for k, batch in enumerate(run.batches):
         data = np.concatenate(seen).astype(np.float64)
-        np.testing.assert_allclose(batch.shift, data.mean(0), rtol=1e-5)
-        np.testing.assert_allclose(batch.factor, 1 / data.std(0, ddof=1), rtol=1e-5)
+        np.testing.assert_allclose(batch.mean, data.mean(0), rtol=1e-5)
+        np.testing.assert_allclose(batch.inv_std, 1 / data.std(0, ddof=1), rtol=1e-5)
         seen.append(batch.obs.reshape(-1, 2))
         after = run.states[k + 1].obs_moments
         assert after.n == len(np.concatenate(seen))
@@ -66,8 +65,8 @@ def test_a_batch_keeps_the_normaliser_it_was_collected_with(toppo_run):
         for state in run.states[k + 1 :]:
             for segment in state.memory:
                 if segment.iteration == k:
-                    assert segment.scale.obs_shift.tobytes() == batch.shift.tobytes()
-                    assert segment.scale.obs_factor.tobytes() == batch.factor.tobytes()
+                    assert segment.normaliser.mean.tobytes() == batch.mean.tobytes()
+                    assert segment.normaliser.inv_std.tobytes() == batch.inv_std.tobytes()
                     assert segment.obs.tobytes() == batch.obs.tobytes()
 
 
@@ -85,19 +84,19 @@ def test_no_op_batches_are_not_counted_and_thrown_away(toppo_run):
 
 
 def test_the_first_no_op_batch_is_seen_raw(toppo_run):
-    assert toppo_run.warmup[0].shift.tolist() == [0.0, 0.0]
-    assert toppo_run.warmup[0].factor.tolist() == [1.0, 1.0]
+    assert toppo_run.warmup[0].mean.tolist() == [0.0, 0.0]
+    assert toppo_run.warmup[0].inv_std.tolist() == [1.0, 1.0]
 
 
 def test_mean_is_zero_and_deviation_one_during_the_whole_no_op_phase(toppo_run):
-    assert [b.shift.tolist() for b in toppo_run.warmup] == [[0.0, 0.0]] * 2
+    assert [b.mean.tolist() for b in toppo_run.warmup] == [[0.0, 0.0]] * 2
 
 
 def test_without_no_op_steps_the_first_batch_is_seen_raw():
     run = record("ppo", probes.walk, 2, warmup_steps=0)
     assert run.warmup == []
-    assert run.batches[0].factor.tolist() == [1.0, 1.0]
-    assert run.batches[1].factor.tolist() != [1.0, 1.0]
+    assert run.batches[0].inv_std.tolist() == [1.0, 1.0]
+    assert run.batches[1].inv_std.tolist() != [1.0, 1.0]
 
 
 @pytest.mark.parametrize("reset_each_batch", [False, True])
@@ -117,11 +116,11 @@ def test_rewards_are_divided_by_the_deviation_of_their_time(toppo_run):
         newest = [s for s in run.states[k + 1].memory if s.iteration == k]
         for segment in newest:
             deviation = np.sqrt(run.states[k].return_moments.var)
-            np.testing.assert_allclose(segment.scale.reward_factor, 1 / deviation, rtol=1e-6)
+            np.testing.assert_allclose(segment.normaliser.reward_scale, 1 / deviation, rtol=1e-6)
 
 
 def test_cut_episodes_serve_once_when_none_has_ended():
-    run = record(lambda: probes.limited(probes.Endless(), 10**6), "ppo", 2)
+    run = record("ppo", lambda: probes.limited(probes.Endless(), 10**6), 2)
     # Two environments, 30 rewards of 1 in the last no-op batch each; no episode ever ends.
     seen = 2 * returns_to_go([1.0] * 30, 0.9)
     for state in run.states[1:]:
@@ -132,8 +131,8 @@ def test_cut_episodes_serve_once_when_none_has_ended():
 
 def test_normalisers_can_be_switched_off():
     run = record("toppo", probes.walk, 3, normalise_obs=False, normalise_reward=False, learning_rate=1e-5)
-    assert all(b.shift.tolist() == [0.0, 0.0] and b.factor.tolist() == [1.0, 1.0] for b in run.batches)
-    assert [float(s.scale.reward_factor) for s in run.states[-1].memory] == [1.0] * 3
+    assert all(b.mean.tolist() == [0.0, 0.0] and b.inv_std.tolist() == [1.0, 1.0] for b in run.batches)
+    assert [float(s.normaliser.reward_scale) for s in run.states[-1].memory] == [1.0] * 3
 
 
 def test_the_advantage_of_mu_is_labelled_once_by_the_critic_of_its_time_and_then_frozen(toppo_run):
@@ -150,7 +149,7 @@ def test_the_advantage_of_mu_is_labelled_once_by_the_critic_of_its_time_and_then
             value, following = (
                 forward(critic, normalised(segment, o)).reshape(batch.reward.shape) for o in (batch.obs, batch.next_obs)
             )
-            reward = np.clip(batch.reward * segment.scale.reward_factor, -10, 10)
+            reward = np.clip(batch.reward * segment.normaliser.reward_scale, -10, 10)
             ones = np.ones(reward.shape)
             adv, ret = reference.vtrace(reward, value, following, batch.terminated, batch.ended, ones, 0.9, 0.97)
             np.testing.assert_allclose(segment.adv, adv, rtol=1e-3, atol=1e-4)
@@ -217,12 +216,11 @@ def test_the_centre_is_exactly_one_on_the_newest_batch_and_pi_k_over_mu_on_an_ol
     state, old = next((s, s.memory[0]) for s in run.states if s.memory and s.memory[0].iteration < s.iteration - 1)
     newest = state.memory[-1]
     setup = setup_for("toppo", n_steps=60)
-    net = network(setup.common, setup.spaces)
-    programs = compile_programs(setup.algorithm, setup.config, setup.common, net)
+    programs = compile_programs(setup)
     learner = jax.tree.map(jnp.asarray, state.learner)
     # Whatever rounding does to its log-probabilities, on its own batch the policy is the one that acted.
     segments = jax.tree.map(jnp.asarray, (newest._replace(logp=newest.logp + np.float32(1e-3)), old))
-    sample = programs.join(
+    sample = programs.concatenate(
         tuple(
             programs.prepare(learner.params, s, jnp.ones(()), None if i else jnp.zeros((60, 1)))
             for i, s in enumerate(segments)
@@ -314,8 +312,8 @@ def test_the_learning_rate_falls_to_zero_when_asked():
 def test_a_time_limit_is_bootstrapped(algo):
     # Reward 1 for ever behind a limit of 5 steps: V = 1 / (1 - 0.8) = 5; a death at the limit would make it 3.4.
     run = record(
-        probes.endless,
         algo,
+        probes.endless,
         25,
         gamma=0.8,
         learning_rate=1e-2,
@@ -330,6 +328,6 @@ def test_a_time_limit_is_bootstrapped(algo):
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_numbers_that_explode_stop_the_run_with_a_sentence():
-    with pytest.raises(LearnerFault, match=r"iteration \d+: .* lower --learning-rate or look at the rewards") as fault:
+    with pytest.raises(LearnerFault, match=r"iteration \d+: .* lower --learning-rate or check the rewards") as fault:
         record("ppo", probes.walk, 6, learning_rate=1e30, max_grad_norm=0.0)
     assert "\n" not in str(fault.value)

@@ -61,6 +61,12 @@ def setup_for(algo: str, source: EnvSource = walk, iterations: int = 3, seed: in
     return new_setup(algorithm(algo), spec.config, spec.common, spaces, spec.config.n_steps * iterations, seed)
 
 
+def with_common(setup: Setup, **changes: Any) -> Setup:
+    """The same setup with other shared settings, and the network that they ask for."""
+    common = dataclasses.replace(setup.common, **changes)
+    return new_setup(setup.algorithm, setup.config, common, setup.spaces, setup.total_timesteps, setup.seed)
+
+
 def train_all(setup: Setup, source: EnvSource = walk, state: State | None = None) -> list[Iteration]:
     """All iterations; states on the host, because the next update may reuse their memory."""
     with open_session(setup, source) as session, pytest.MonkeyPatch.context() as patch:

@@ -282,7 +282,7 @@ def compile_programs(setup: Setup) -> Programs:
         label=compiled(label),
         relabel=compiled(relabel),
         prepare=compiled(prepare),
-        concatenate=jax.jit(concatenate, compiler_options=sums),
+        concatenate=jax.jit(lambda parts: concatenate(parts), compiler_options=sums),  # with a cache of its own
         improve=with_gradients(improve, setup.algorithm.traits(setup.config).whole_batch_gradient),
         fit_critic=with_gradients(fit_critic, whole_batch=False),
         mean_kl=compiled(mean_kl),
