@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,6 +65,35 @@ def test_the_same_content_gives_the_same_bytes(tmp_path):
         write_checkpoint(tmp_path / name, dict(sorted(EXAMPLE.items(), reverse=name == "a")), FACTS)
     for file in (ARRAYS, MANIFEST):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    """What was asked of the disk, in order: files and directories synced, names changed."""
+    calls = []
+    fsync, replace = os.fsync, os.replace
+
+    def traced_fsync(fd):
+        calls.append(("sync", Path(os.readlink(f"/proc/self/fd/{fd}")).name))
+        fsync(fd)
+
+    def traced_replace(old, new):
+        calls.append(("rename", Path(old).name, Path(new).name))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", traced_fsync)
+    monkeypatch.setattr(os, "replace", traced_replace)
+    return calls
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(tmp_path, disk):
+    write_checkpoint(tmp_path / "c", EXAMPLE, FACTS)
+    named = disk.index(("rename", ".c.tmp", "c"))
+    for file in (ARRAYS, MANIFEST):
+        synced = disk.index(("sync", f".{file}.tmp"))
+        assert synced < disk.index(("rename", f".{file}.tmp", file)) < named
+    assert disk[named - 1] == ("sync", ".c.tmp")  # the directory, with the names of both files
+    assert disk[named + 1 :] == [("sync", tmp_path.name)]
 
 
 def test_only_the_two_newest_are_kept_and_leftovers_go(tmp_path):
@@ -151,8 +181,6 @@ def test_a_failed_write_leaves_the_old_checkpoint_alone(tmp_path):
     assert os.listdir(tmp_path) == ["c"]
 
 
-
-
 def test_crafting_works_at_all(tmp_path):
     craft(tmp_path / "c")
     assert read_checkpoint(tmp_path / "c").arrays["a"].tolist() == [0, 0]
@@ -216,7 +244,7 @@ def test_a_checkpoint_elsewhere_is_not_read(tmp_path):
     (tmp_path / "part").mkdir()
     (tmp_path / "part" / f"{1:012d}").symlink_to(tmp_path / "theirs" / f"{1:012d}")
     for name in ("whole", "part"):
-        with pytest.raises(CheckpointError, match="is a link, and leads out of the run"):
+        with pytest.raises(CheckpointError, match="is a link that leads out of the run"):
             newest_checkpoint(tmp_path / name)
 
 

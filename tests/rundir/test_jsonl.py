@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,16 @@ def test_small_files_are_replaced_as_a_whole(tmp_path):
     with pytest.raises(TypeError):
         write_json(path, {"a": object()})
     assert read_json(path) == {"a": 1}
+
+
+def test_an_offset_is_one_that_is_on_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    log = JsonLines(tmp_path / "a.jsonl")
+    assert not synced
+    log.offset()
+    log.close()
+    assert synced == [str(tmp_path / "a.jsonl")]
 
 
 def test_reading_what_is_not_there_or_not_json_is_one_sentence(tmp_path):

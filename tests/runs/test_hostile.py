@@ -1,4 +1,4 @@
-"""Run directories that a stranger made: refused in a sentence; nothing in them runs, nothing outside is written."""
+"""Untrusted run directories are refused in a sentence; nothing in them runs, nothing outside is written."""
 
 import json
 import os

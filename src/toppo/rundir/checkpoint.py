@@ -18,24 +18,15 @@ from safetensors.numpy import load, save
 
 from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
 from toppo.rundir.files import open_regular
-from toppo.rundir.layout import read_json, sync_directory
+from toppo.rundir.layout import read_json, sync_directory, write_bytes, write_json
 
 SCHEMA = 1
 MAX_ARRAY_BYTES = 2_000_000_000
 MAX_HEADER_BYTES = 10_000_000
 MAX_ARRAYS = 10_000
-DTYPES = {
-    name: np.dtype(kind)
-    for name, kind in {
-        "BOOL": "?",
-        "U8": "u1",
-        "I32": "i4",
-        "I64": "i8",
-        "F32": "f4",
-        "F64": "f8",
-    }.items()
-}
-ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
+DTYPES = {"BOOL": "?", "U8": "u1", "I32": "i4", "I64": "i8", "F32": "f4", "F64": "f8"}  # of safetensors and NumPy
+ARRAYS = "arrays.safetensors"
+MANIFEST = "manifest.json"
 
 
 Facts = Mapping[str, Any]  # JSON data
@@ -62,12 +53,11 @@ class CheckpointError(ToppoError):
     """A checkpoint that is damaged or is not one."""
 
     def __init__(self, sentence: str, code: int = BAD_DATA) -> None:
-        """Bad data, unless it is not there at all."""
         super().__init__(sentence, code)
 
 
 def write_checkpoint(target: Path, arrays: Mapping[str, np.ndarray], facts: Facts) -> None:
-    """Write a checkpoint directory; it is there as a whole or not at all."""
+    """Write a checkpoint directory, which appears only when it is complete and on the disk."""
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
@@ -79,13 +69,12 @@ def write_checkpoint(target: Path, arrays: Mapping[str, np.ndarray], facts: Fact
             "arrays": {"bytes": len(payload), "sha256": hashlib.sha256(payload).hexdigest()},
         }
         manifest["digest"] = _digest(manifest)
-        _write(temporary / ARRAYS, payload)
-        _write(temporary / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False).encode() + b"\n")
-        sync_directory(temporary)
+        write_bytes(temporary / ARRAYS, payload)
+        write_json(temporary / MANIFEST, manifest)
         old = target.with_name(f".{target.name}.old")
         shutil.rmtree(old, ignore_errors=True)
         if target.exists():
-            os.replace(target, old)  # whenever this is interrupted, the old or the new one is whole
+            os.replace(target, old)  # an interruption leaves the old or the new one intact
         os.replace(temporary, target)
         sync_directory(target.parent)
         shutil.rmtree(old, ignore_errors=True)
@@ -95,9 +84,9 @@ def write_checkpoint(target: Path, arrays: Mapping[str, np.ndarray], facts: Fact
 
 
 def read_checkpoint(path: Path, check: Check = lambda facts, declared: None) -> Checkpoint:
-    """Read a checkpoint that a stranger may have made: sizes first, then shapes, then digests, then contents.
+    """Read an untrusted checkpoint: sizes first, then shapes, then digests, then contents.
 
-    ``check`` raises CheckpointError if it does not want the arrays that the file declares; they are not read then.
+    ``check`` refuses arrays by what the file declares of them, before they are read.
     """
     if not path.is_dir():
         raise CheckpointError(f"{path} is not a checkpoint directory", NO_INPUT)
@@ -108,23 +97,24 @@ def read_checkpoint(path: Path, check: Check = lambda facts, declared: None) -> 
         )
     if manifest.pop("digest", None) != _digest(manifest):
         raise CheckpointError(f"{path}: the manifest does not match its own digest: the file is damaged")
-    arrays, facts = manifest.get("arrays"), manifest.get("facts")
+    arrays = manifest.get("arrays")
+    facts = manifest.get("facts")
     if not isinstance(arrays, dict) or not isinstance(facts, dict):
         raise CheckpointError(f"{path}: the manifest lacks its arrays or facts")
-    read = _read_arrays(path / ARRAYS, arrays.get("bytes"), arrays.get("sha256"), lambda found: check(facts, found))
-    return Checkpoint(read, facts)
+    contents = _read_arrays(path / ARRAYS, arrays.get("bytes"), arrays.get("sha256"), lambda found: check(facts, found))
+    return Checkpoint(contents, facts)
 
 
 def newest_checkpoint(folder: Path, check: Check = lambda facts, declared: None) -> tuple[Checkpoint, list[str]]:
     """The newest checkpoint of a run that can be read, and a sentence for every newer one that cannot."""
     if folder.is_symlink():
-        raise CheckpointError(f"{folder} is a link, and leads out of the run")
+        raise CheckpointError(f"{folder} is a link that leads out of the run")
     names = sorted((p.name for p in folder.iterdir() if p.name.isdigit()), reverse=True) if folder.is_dir() else []
     damaged: list[str] = []
     for name in names[:2]:
         try:
             if (folder / name).is_symlink():
-                raise CheckpointError(f"{folder / name} is a link, and leads out of the run")
+                raise CheckpointError(f"{folder / name} is a link that leads out of the run")
             return read_checkpoint(folder / name, check), damaged
         except ToppoError as error:
             damaged.append(str(error))
@@ -143,22 +133,15 @@ def add_checkpoint(folder: Path, steps: int, arrays: Mapping[str, np.ndarray], f
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def _digest(manifest: Mapping[str, Any]) -> str:
+def _digest(manifest: Facts) -> str:
     try:
         return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
     except RecursionError:
         return "nothing that deep was written by toppo"
 
 
-def _write(path: Path, payload: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _read_arrays(
-    path: Path, size: Any, sha256: Any, check: Callable[[Mapping[str, Declared]], None]
+    path: Path, size: object, sha256: object, check: Callable[[Mapping[str, Declared]], None]
 ) -> dict[str, np.ndarray]:
     with open_regular(path, MAX_ARRAY_BYTES) as file:
         actual = os.fstat(file.fileno()).st_size
@@ -186,6 +169,8 @@ def _declared(path: Path, header: bytes) -> dict[str, Declared]:
         entries = json.loads(header)
         if len(entries) > MAX_ARRAYS:
             raise ValueError(f"it declares {len(entries)} arrays, but at most {MAX_ARRAYS} are read")
-        return {name: Declared(DTYPES[entry["dtype"]], tuple(entry["shape"])) for name, entry in entries.items()}
+        return {
+            name: Declared(np.dtype(DTYPES[entry["dtype"]]), tuple(entry["shape"])) for name, entry in entries.items()
+        }
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is not a safetensors file: {error}") from error

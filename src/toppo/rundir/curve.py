@@ -1,9 +1,10 @@
-"""A run's learning curve, small enough to keep for ever: means of what happened between points of a grid."""
+"""A run's learning curve, small enough to keep for ever: means between the points of a grid."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
+
+from toppo.rundir.jsonl import Row
 
 SERIES = ("memory/size", "train/tv", "train/epochs", "train/clip_fraction_old", "train/explained_variance")
 
@@ -16,18 +17,17 @@ def bin_means(steps: Iterable[int], values: Iterable[float], edges: np.ndarray) 
 
 
 def compact(
-    spec: Mapping[str, Any],
+    spec: Row,
     versions: Mapping[str, str],
-    episodes: Sequence[Mapping[str, Any]],
-    metrics: Sequence[Mapping[str, Any]],
+    episodes: Sequence[Row],
+    metrics: Sequence[Row],
     points: int = 100,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns and a few metrics on a grid of ``points`` equal parts of the run's steps."""
-    total = spec["total_timesteps"]
-    edges = np.linspace(0, total, points + 1)
+    edges = np.linspace(0, spec["total_timesteps"], points + 1)
     # The last batch may reach beyond the budget; its steps belong to the last point.
     edges_for_data = np.concatenate([edges[:-1], [np.inf]])
-    curve: dict[str, Any] = {
+    curve: dict[str, object] = {
         "schema": 2,
         "spec": dict(spec),
         "versions": dict(versions),

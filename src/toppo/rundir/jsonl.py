@@ -14,6 +14,8 @@ SCHEMA = 1
 MAX_LOG_BYTES = 2_000_000_000
 MAX_LINE_BYTES = 1_000_000
 
+Row = Mapping[str, Any]  # JSON data
+
 
 class JsonLines:
     """One log file.  Its first line is a header with the schema version."""
@@ -30,7 +32,7 @@ class JsonLines:
         else:
             os.truncate(path, offset)
 
-    def append(self, row: Mapping[str, Any]) -> None:
+    def append(self, row: Mapping[str, object]) -> None:
         """Write one line; it is in the system's hands when this returns."""
         self._file.write(json.dumps(row, separators=(",", ":"), allow_nan=False).encode() + b"\n")
         self._file.flush()
@@ -41,18 +43,18 @@ class JsonLines:
         return self.path.stat().st_size
 
     def close(self) -> None:
-        """Close the file; what a full disk did not take is lost, and the checkpoint knows nothing of it."""
+        """Close the file; if the disk is full the last lines are lost, which no checkpoint counts."""
         with suppress(OSError):
             self._file.close()
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a log without its header; lines that are no rows are passed over."""
+def read_lines(path: Path) -> Iterator[Row]:
+    """The rows of a log without its header; lines that are not rows are skipped."""
     return (row for row in rows_and_gaps(path) if row is not None)
 
 
-def rows_and_gaps(path: Path) -> Iterator[dict[str, Any] | None]:
-    """The rows of a log without its header, None in place of a line that is no row; a torn last line is dropped."""
+def rows_and_gaps(path: Path) -> Iterator[Row | None]:
+    """The rows of a log without its header, with None for a line that is not a row; a torn last line is dropped."""
     with open_regular(path, MAX_LOG_BYTES) as file:
         file.readline(MAX_LINE_BYTES)
         while line := file.readline(MAX_LINE_BYTES):
@@ -61,7 +63,7 @@ def rows_and_gaps(path: Path) -> Iterator[dict[str, Any] | None]:
                 yield row
 
 
-def _row(line: bytes) -> dict[str, Any] | None:
+def _row(line: bytes) -> Row | None:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

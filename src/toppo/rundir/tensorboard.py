@@ -1,17 +1,16 @@
 """TensorBoard event files."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 
 class Scalars:
-    """One event file; numbers only, a list is shown by its mean.
+    """One event file of numbers; a list is shown by its mean.
 
-    Written here and now: the library's own writer leaves that to a thread, and waits for ever when a full disk ends it.
+    Events are written in this thread: the library's own writer has a thread, and waits for ever if a full disk ends it.
     """
 
     def __init__(self, folder: Path, steps: int) -> None:
@@ -19,18 +18,19 @@ class Scalars:
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto import event_pb2, summary_pb2
 
-        self._event, self._summary = event_pb2.Event, summary_pb2.Summary
+        self._event = event_pb2.Event
+        self._summary = summary_pb2.Summary
         folder.mkdir(parents=True, exist_ok=True)
         self._writer = EventsWriter(str(folder / "events"), filename_suffix=f".{steps}")
         self._write(steps, session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START))
 
-    def add(self, values: Mapping[str, Any], steps: int) -> None:
+    def add(self, values: Mapping[str, float | Sequence[float]], steps: int) -> None:
         """Write the values of one iteration."""
         numbers = {name: float(np.mean(value)) for name, value in values.items() if value != []}
         rows = [self._summary.Value(tag=name, simple_value=number) for name, number in numbers.items()]
         self._write(steps, summary=self._summary(value=rows))
 
-    def _write(self, steps: int, **content: Any) -> None:
+    def _write(self, steps: int, **content: object) -> None:
         self._writer.write_event(self._event(wall_time=time.time(), step=steps, **content))
         self._writer.flush()
 

@@ -4,7 +4,6 @@ import platform
 import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from toppo.errors import BAD_DATA, ToppoError
 
@@ -29,23 +28,22 @@ def versions() -> dict[str, str]:
 
 
 def instructions(cpuinfo: str) -> str:
-    """The processor's maker and model, and its widest vectors.
+    """The processor's maker, model and widest vectors, from Linux's description.
 
-    By these, and by the caches that a model has, compilers and libraries choose in which order they add.  ``cpuinfo``:
-    Linux's description of it
+    Compilers and libraries choose by these, and by a model's caches, in which order they add.
     """
 
-    def said(name: str) -> list[str]:
+    def first(name: str) -> list[str]:
         return re.findall(rf"^{name}\s*: (.+)", cpuinfo, re.MULTILINE)[:1]
 
-    model = "/".join(said("cpu family") + said("model") + said("CPU part"))
-    known = " ".join(said("flags") + said("Features")).split()
+    model = "/".join(first("cpu family") + first("model") + first("CPU part"))
+    known = " ".join(first("flags") + first("Features")).split()
     widest = [name for name in VECTORS if name in known][:1]
-    return " ".join(filter(None, [*said("vendor_id"), model, *widest]))
+    return " ".join(filter(None, [*first("vendor_id"), model, *widest]))
 
 
-def differences(recorded: Any) -> list[str]:
-    """What is installed in another version than was recorded, as ``name recorded -> now``."""
+def differences(recorded: object) -> list[str]:
+    """Every version that differs from the recorded one, as ``name recorded -> now``."""
     if not isinstance(recorded, dict):
         raise ToppoError(f"the recorded versions are {type(recorded).__name__}, but must be an object", BAD_DATA)
     now = versions()
