@@ -5,17 +5,17 @@ import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from toppo.errors import IO_ERROR, ToppoError
 from toppo.rundir.files import refuse_to_write
 from toppo.rundir.layout import write_bytes
-
-if TYPE_CHECKING:  # importing Matplotlib takes half a second
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLOURS = {
     "toppo": "#0b7fb0",
@@ -32,11 +32,8 @@ WARNING = "#b03030"
 QUICK_RUN = "quick run, no conclusion"
 
 
-def subplots(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -> tuple["Figure", np.ndarray]:
+def subplots(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -> tuple[Figure, np.ndarray]:
     """Return a figure and its axes [rows, columns], each ``width`` x ``height`` inches; needs no display."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False)
@@ -49,7 +46,7 @@ def subplots(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -
     return figure, axes
 
 
-def panels(count: int, width: float = 4.2, height: float = 3.1) -> tuple["Figure", list["Axes"]]:
+def panels(count: int, width: float = 4.2, height: float = 3.1) -> tuple[Figure, list[Axes]]:
     """Return a figure and ``count`` axes, at most three in a row."""
     columns = 2 if count == 4 else min(count, 3)
     figure, axes = subplots(-(-count // columns), columns, width, height)
@@ -58,24 +55,24 @@ def panels(count: int, width: float = 4.2, height: float = 3.1) -> tuple["Figure
     return figure, list(axes.flat[:count])
 
 
-def set_title(axis: "Axes", text: str, fontsize: float = 10) -> None:
+def set_title(axis: Axes, text: str, fontsize: float = 10) -> None:
     """Set a title that is never read as a formula."""
     axis.set_title(text, fontsize=fontsize, color=INK, parse_math=False)
 
 
-def set_labels(axis: "Axes", x: str = "", y: str = "") -> None:
+def set_labels(axis: Axes, x: str = "", y: str = "") -> None:
     """Name the axes."""
     axis.set_xlabel(x, fontsize=9, color=INK)
     axis.set_ylabel(y, fontsize=9, color=INK)
 
 
-def set_rows(axis: "Axes", names: Sequence[str]) -> None:
+def set_rows(axis: Axes, names: Sequence[str]) -> None:
     """Name the rows of a chart of horizontal bars, from the top down."""
     axis.set_yticks(range(len(names)), names, fontsize=8, color=INK, parse_math=False)
     axis.set_ylim(len(names) - 0.5, -0.5)
 
 
-def add_legend(where: "Axes | Figure", **options: Any) -> None:
+def add_legend(where: Axes | Figure, **options: Any) -> None:
     """Add a legend to an axis or to the whole figure; its names are never read as formulas."""
     legend = where.legend(fontsize=8, frameon=False, labelcolor=INK, **options)
     for text in legend.get_texts():
@@ -88,16 +85,14 @@ def colours_of(arms: Sequence[str]) -> dict[str, str]:
     return COLOURS | {a: MORE_COLOURS[i % len(MORE_COLOURS)] for i, a in enumerate(others)}
 
 
-def mark_quick_run(figure: "Figure", why: str) -> None:
+def mark_quick_run(figure: Figure, why: str) -> None:
     """Write on the figure that it allows no conclusion, and why."""
     letters_per_line = int(15 * figure.get_figwidth())
     figure.suptitle(textwrap.fill(f"{QUICK_RUN}: {why}", letters_per_line), fontsize=9, color=WARNING)
 
 
-def save(figure: "Figure", out: Path) -> None:
+def save(figure: Figure, out: Path) -> None:
     """Write the figure in the format that the ending of its name says."""
-    import matplotlib
-
     without_clock = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
     picture = io.BytesIO()
     try:
@@ -110,7 +105,7 @@ def save(figure: "Figure", out: Path) -> None:
     write_output(out, picture.getvalue())
 
 
-def save_png_and_pdf(figure: "Figure", folder: Path, name: str) -> None:
+def save_png_and_pdf(figure: Figure, folder: Path, name: str) -> None:
     """Write the figure for a screen and for a paper."""
     save(figure, folder / f"{name}.png")
     save(figure, folder / f"{name}.pdf")
@@ -126,10 +121,8 @@ def write_output(out: Path, data: bytes) -> None:
         raise ToppoError(f"{out} cannot be written: {error.strerror}", IO_ERROR) from error
 
 
-def to_svg(figure: "Figure", name: str) -> str:
+def to_svg(figure: Figure, name: str) -> str:
     """Return the figure as an element of an HTML page: text stays text, ids begin with ``name``."""
-    import matplotlib
-
     text = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})

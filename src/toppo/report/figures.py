@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from toppo.plotting import INK, add_legend, colours_of, panels, save, set_labels, set_rows, set_title, subplots
 from toppo.report.compare import Aggregate, Group, Scores, fill_gaps
@@ -24,10 +26,6 @@ from toppo.report.statistics import (
 )
 from toppo.report.text import counted
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 BANDS = ("bootstrap", "std")
 MIN_SCORE = -1.0  # of a profile: one run far off would press all others together
 MAX_SCORE = 5.0
@@ -43,10 +41,8 @@ def runs_with_curve(group: Group, series: str = "") -> list[Run]:
     return [r for r in group.runs if not np.isnan(values_of(r, series)).all()]
 
 
-def draw_curves(axis: "Axes", groups: list[Group], colours: dict[str, str], shading: str, series: str = "") -> None:
+def draw_curves(axis: Axes, groups: list[Group], colours: dict[str, str], shading: str, series: str = "") -> None:
     """Draw the mean curve of each arm, with its interval if there are at least five runs, else with every run."""
-    from matplotlib.ticker import EngFormatter
-
     for group in groups:
         runs = runs_with_curve(group, series)
         x = min((r.grid for r in runs), key=lambda grid: grid[-1], default=np.zeros(0))  # as far as all runs go
@@ -72,7 +68,7 @@ def draw_curves(axis: "Axes", groups: list[Group], colours: dict[str, str], shad
     set_labels(axis, "environment steps")
 
 
-def curves_figure(groups: list[Group], shading: str = "bootstrap", series: str = "", y_label: str = "") -> "Figure":
+def curves_figure(groups: list[Group], shading: str = "bootstrap", series: str = "", y_label: str = "") -> Figure:
     """Draw learning curves, one panel per environment, and one legend below them."""
     envs = list(dict.fromkeys(g.env for g in groups))
     colours = colours_of([g.arm for g in groups])
@@ -91,7 +87,7 @@ def curves_figure(groups: list[Group], shading: str = "bootstrap", series: str =
     return figure
 
 
-def finals_figure(groups: list[Group], shading: str = "bootstrap") -> "Figure":
+def finals_figure(groups: list[Group], shading: str = "bootstrap") -> Figure:
     """Draw final returns, one panel per environment: a dot per run, a bar for the mean, a band around it."""
     envs = list(dict.fromkeys(g.env for g in groups))
     colours = colours_of([g.arm for g in groups])
@@ -124,7 +120,7 @@ def final_band(final: np.ndarray, shading: str) -> tuple[float, float] | None:
     return None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
 
 
-def profile_figure(scores: Scores) -> "Figure":
+def profile_figure(scores: Scores) -> Figure:
     """Draw the share of runs above each score, with its interval if every task has at least five runs."""
     all_scores = np.concatenate([s for strata in scores.arms.values() for s in strata])
     low = max(MIN_SCORE, min(0.0, all_scores.min()))
@@ -148,7 +144,7 @@ def profile_figure(scores: Scores) -> "Figure":
     return figure
 
 
-def aggregates_figure(found: list[Aggregate]) -> "Figure":
+def aggregates_figure(found: list[Aggregate]) -> Figure:
     """Draw IQM, optimality gap and probability of improvement of every arm."""
     few = any(sum(a.runs) < MIN_FOR_IQM for a in found)
     titles: dict[str, list[Estimate | None]] = {

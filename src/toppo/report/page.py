@@ -1,11 +1,12 @@
 """The report: one HTML file that needs nothing else, and its figures for papers."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.plotting import QUICK_RUN, mark_quick_run, save_png_and_pdf, to_svg, write_output
@@ -24,9 +25,6 @@ from toppo.report.tables import Cell, number
 from toppo.report.text import clean, counted
 from toppo.rundir.files import refuse_to_write
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 MAX_COMMAND = 1000  # letters
 
 
@@ -36,7 +34,7 @@ class Section(NamedTuple):
     id: str
     title: str
     text: str = ""
-    figure: Optional["Figure"] = None
+    figure: Figure | None = None
     caption: str = ""
     columns: tuple[str, ...] = ()
     rows: list[list[Cell]] = []  # noqa: RUF012 - never changed

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
 
 from toppo.plotting import mark_quick_run, save_png_and_pdf
 from toppo.report.compare import Group, groups_of
@@ -14,15 +16,12 @@ from toppo.studies.folder import Folder
 from toppo.studies.paper import paper_study
 from toppo.studies.study import Study, jobs_of
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 class StudyFigure(NamedTuple):
     """A figure of the paper's study with the same name; ``draw`` gets groups of runs and the kind of band."""
 
     text: str
-    draw: Callable[[list[Group], str], "Figure"]
+    draw: Callable[[list[Group], str], Figure]
 
 
 class MeasuredFigure(NamedTuple):
@@ -32,7 +31,7 @@ class MeasuredFigure(NamedTuple):
     make: Callable[[str, Path, Callable[[str], None]], None]
 
 
-def memory_size_figure(groups: list[Group], band: str) -> "Figure":
+def memory_size_figure(groups: list[Group], band: str) -> Figure:
     """Draw |M| over training."""
     return curves_figure(groups, band, "memory/size", "|M|, including the newest batch")
 

@@ -9,9 +9,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from toppo.algos import REGISTRY
 from toppo.learn.session import open_session
@@ -19,9 +20,6 @@ from toppo.learn.setup import initial_state
 from toppo.plotting import add_legend, mark_quick_run, save_png_and_pdf, set_labels, subplots, write_output
 from toppo.runs.presets import spec_for
 from toppo.runs.run import setup_for
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ENV = "HalfCheetah-v5"
 COMPILING = 8  # iterations: every number of batches occurs among them, except for DISC, whose memory still grows
@@ -71,7 +69,7 @@ def make_figure(scale: str, out: Path, echo: Callable[[str], None]) -> None:
     save_png_and_pdf(figure, out, "run-time")
 
 
-def draw(times: list[RunTime], measured: str) -> "Figure":
+def draw(times: list[RunTime], measured: str) -> Figure:
     """Draw a bar for every algorithm, with a colour for every part."""
     figure, axes = subplots(1, 1, width=6.5, height=3.4)
     axis = axes[0, 0]

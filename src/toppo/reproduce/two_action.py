@@ -1,13 +1,11 @@
 """The paper's example of V-trace's bias (section 4.2): two actions, mu = (phi, 1 - phi), pi = (1 - phi, phi)."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from toppo.plotting import COLOURS, add_legend, set_labels, set_title
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class Values(NamedTuple):
@@ -44,7 +42,7 @@ def two_action_values(phi: np.ndarray, gamma: float = 0.995) -> Values:
     return Values((pi * reward).sum(-1), (mu * reward).sum(-1), fixed)
 
 
-def draw_two_action(axis: "Axes") -> None:
+def draw_two_action(axis: Axes) -> None:
     """Draw the values of pi, of mu and of V-trace's fixed point against phi."""
     phi = np.linspace(0.001, 0.5, 200)
     values = two_action_values(phi)

@@ -8,9 +8,10 @@ import json
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from toppo.algos.contract import Segment, Tree
 from toppo.collect.actor import Actor, mlp_actor, noise_for
@@ -36,9 +37,6 @@ from toppo.rundir.layout import read_json
 from toppo.runs.evaluate import rollout
 from toppo.runs.presets import spec_for
 from toppo.runs.run import setup_for
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HORIZON = 1000  # gamma^1000 = 0.007 at 0.995
 REWARD_CLIP = 10.0
@@ -247,7 +245,7 @@ def measured_before(path: Path, scale: str) -> list[Row]:
         ) from error
 
 
-def draw(rows: list[Row], seeds: int) -> "Figure":
+def draw(rows: list[Row], seeds: int) -> Figure:
     """Draw the V ratio over training on every task, and the two-action example."""
     figure, axes = subplots(1, len(TASKS) + 1, width=3.6)
     for axis, env in zip(axes[0], TASKS, strict=False):

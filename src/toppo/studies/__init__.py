@@ -1,1 +1,1 @@
-"""Studies: algorithms x environments x seeds as data, carried out on one machine or on a cluster."""
+"""Studies: algorithms x environments x seeds as data, run on one machine or on a cluster."""

@@ -15,7 +15,7 @@ class JobData(TypedDict):
     """All that a process needs to bring one run to its end, as JSON."""
 
     spec: dict[str, object]
-    root: str
+    root: str  # absolute, like ``curve``: an environment may change the working directory
     curve: str
     options: dict[str, int]
 

@@ -24,9 +24,7 @@ from toppo.studies.executor import JobData
 def run_job(job: JobData) -> None:
     """Start or resume a run, bring it to its end, and write its compact curve."""
     spec = from_json(job["spec"])
-    # Absolute before the environment is made: it may change the working directory.
-    layout = Layout(Path(job["root"]).absolute())
-    curve = Path(job["curve"]).absolute()
+    layout = Layout(Path(job["root"]))
     options = RunOptions(
         workers=job["options"]["workers"],
         checkpoint_every=job["options"]["checkpoint_every"],
@@ -37,7 +35,7 @@ def run_job(job: JobData) -> None:
         state = runs.resume(layout.root, spec.env, options, lambda progress: None)
     else:
         state = runs.start(spec, spec.env, layout.root, options, lambda progress: None)
-    write_curve(spec, state, layout, curve)
+    write_curve(spec, state, layout, Path(job["curve"]))
 
 
 def write_curve(spec: Spec, state: State, layout: Layout, path: Path) -> None:
@@ -51,7 +49,7 @@ def write_curve(spec: Spec, state: State, layout: Layout, path: Path) -> None:
 
 
 def test_returns(spec: Spec, state: State) -> list[float]:
-    """Return the returns of test episodes with the most likely actions; none for Atari, scored by its training games."""
+    """Play test episodes with the most likely actions; none of Atari, which is scored by its training games."""
     source = resolve(spec.env)
     if source.kind == "atari":
         return []

@@ -1,4 +1,4 @@
-"""What a policy earns that knows nothing: the zero of the scores that are compared across tasks."""
+"""Returns of a random policy: they have the score 0 when tasks are compared."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +14,14 @@ from toppo.rundir.layout import read_json, write_json
 from toppo.runs.evaluate import Act, play_episodes
 
 SCHEMA = 1
-EPISODES, MAX_STEPS = 50, 2_000
-GAMES = 10  # of Atari: some take thousands of steps
+EPISODES = 50
+MAX_STEPS = 2_000
+GAMES = 10  # episodes of Atari: some have thousands of steps
 FILE = "random.json"
 
 
 def random_return(env_id: str) -> float:
-    """Mean return of episodes with allowed actions drawn uniformly, the same every time."""
+    """Return the mean return of episodes with allowed actions drawn uniformly, from a fixed seed."""
     source = resolve(env_id)
     player = open_player(source)
     spaces = player.spaces
@@ -37,19 +38,19 @@ def random_return(env_id: str) -> float:
 
 
 def keep_random_returns(folder: Path, envs: list[str], jobs: int, tell: Callable[[str], None]) -> None:
-    """Measure what ``random.json`` does not hold yet, so many environments at once, and tell how that went."""
+    """Measure what ``random.json`` does not hold yet, ``jobs`` environments at once."""
     path = folder / FILE
     known: dict[str, float] = read_json(path).get("returns", {}) if path.is_file() else {}
     missing = [env for env in envs if env not in known]
     if missing:
         tell(f"a random policy plays {len(missing)} environment{'s' * (len(missing) > 1)}, for comparison")
-    # Simulators and emulators are not Python's: threads will do.  Ctrl-C waits for what has begun and no more.
+    # Simulators and emulators release the GIL, so threads are enough.  Ctrl-C waits only for those that have begun.
     threads = ThreadPoolExecutor(jobs)
     try:
         for env, played in [(env, threads.submit(random_return, env)) for env in missing]:
             try:
                 known[env] = played.result()
-            except Exception as error:  # whatever an environment raises: the runs are finished and stay so
+            except Exception as error:  # an environment may raise anything, and the runs are finished
                 tell(f"note: no return of a random policy on {env}: {type(error).__name__}: {error}")
                 continue
             write_json(path, {"schema": SCHEMA, "episodes": EPISODES, "games": GAMES, "returns": known})

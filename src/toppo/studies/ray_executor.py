@@ -12,23 +12,23 @@ from toppo.studies.executor import Ended, JobData, fault_of, launch
 
 
 class RayExecutor:
-    """Hands runs to Ray, which finds each a place.
+    """Hand runs to Ray, which finds a place for each.
 
-    A run that died with its worker or node comes back as ended, like one that failed by itself: the study counts both
-    and hands it in again, and it resumes from its last checkpoint.
+    A run that dies with its worker or node comes back as ended, like one that fails by itself: the study starts it
+    again, and it resumes from its last checkpoint.
     """
 
     def __init__(self, address: str, cpus: int) -> None:
-        """Join the cluster at ``address``, or begin one on this machine if it is ``local``; a run takes ``cpus``."""
+        """Join the cluster at ``address``, or start one on this machine if it is ``local``; a run takes ``cpus``."""
         _refuse_open_cluster(address)
         try:
             import ray
         except ImportError as error:
             raise ToppoError("--ray needs the package ray: pip install 'toppo[ray]'") from error
         self._ray = ray
-        where: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+        dashboard = False if address == "local" else None
         try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **where)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=dashboard)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise ToppoError(f"no Ray cluster answers at {address!r}: {first_line(error)}") from error
         self._task = ray.remote(num_cpus=cpus, max_retries=0)(_run_job)
@@ -42,33 +42,33 @@ class RayExecutor:
             )
 
     def free(self) -> bool:
-        """Is there a place left?  One run more than there are, so that a cluster that grows on demand sees it."""
+        """Tell whether to start another run: one more than there are places, so that a cluster can grow."""
         return len(self._running) <= self._places()
 
     def start(self, name: str, job: JobData, log: Path) -> None:
-        """Hand in a task."""
+        """Start a task."""
         self._running[self._task.remote(job, str(log.resolve()))] = name
 
     def ended(self) -> list[Ended]:
-        """Tasks that have ended since the last look."""
+        """Return the tasks that have ended since the last call."""
         if not self._running:
             return []
         ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
         return [Ended(self._running.pop(task), self._fault(task)) for task in ready]
 
     def stop(self) -> None:
-        """Ray interrupts the tasks as Ctrl-C would, and they save."""
+        """Interrupt the tasks as Ctrl-C would, so that they save."""
         for task in self._running:
             self._ray.cancel(task)
 
     def close(self) -> None:
-        """Leave the cluster; what this study still has there ends with it."""
+        """Leave the cluster, which ends the tasks of this study."""
         self._ray.shutdown()
 
     def _places(self) -> int:
-        """How many runs the nodes can hold that are there now."""
-        alive = [node["Resources"].get("CPU", 0.0) for node in self._nodes() if node["Alive"]]
-        return sum(int(cpus // self._cpus) for cpus in alive)
+        """Count the runs that the present nodes can hold."""
+        cpus = [float(node["Resources"].get("CPU", 0.0)) for node in self._nodes() if node["Alive"]]
+        return sum(int(n // self._cpus) for n in cpus)
 
     def _fault(self, task: Any) -> str:
         try:
@@ -78,17 +78,17 @@ class RayExecutor:
 
 
 def _refuse_open_cluster(address: str) -> None:
-    """A cluster that Ray begins for us asks for a token by itself; any other only where all its nodes are told to."""
+    """Refuse a cluster without a token; the one that Ray starts for ``local`` has a token by itself."""
     mode = os.environ.get("RAY_AUTH_MODE", "").lower()
     if mode != "token" and (mode or address != "local"):
         raise ToppoError(
-            f"RAY_AUTH_MODE is {mode or 'not set'}, so that anybody who reaches the cluster may run code on it: "
-            "set it to token here and on every node (docs/studies.md says how)"
+            f"RAY_AUTH_MODE is {mode or 'not set'}, so anybody who reaches the cluster can run code on it: "
+            "set it to token here and on every node (see docs/studies.md)"
         )
 
 
 def _run_job(job: JobData, log: str) -> str:
-    """The same process as on one machine, so that nothing of Ray is in it; why it failed, if it did."""
+    """Run the same process as on one machine, without Ray in it; return why it failed, if it did."""
     process = launch(job, Path(log))
     try:
         process.wait()
