@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from toppo.errors import ToppoError
 from toppo.theory import gradient, radius
 from toppo.theory.catalogue import EXHAUSTIVE, STATEMENTS
 from toppo.theory.mdp import Case, mean_kl, solve
@@ -89,6 +90,13 @@ def test_report_has_every_statement(small: Report, tmp_path: Path) -> None:
         assert all(title in text for title in titles)
     data = json.loads((tmp_path / "report.json").read_text())
     assert [s["key"] for s in data["statements"]] == keys
+
+
+def test_directory_that_cannot_be_written_is_one_sentence(small: Report, tmp_path: Path) -> None:
+    in_the_way = tmp_path / "report"
+    in_the_way.write_text("")
+    with pytest.raises(ToppoError, match=r"report\.json cannot be written"):
+        write(small, in_the_way)
 
 
 def test_no_processes_is_an_error() -> None:
