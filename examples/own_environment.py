@@ -17,7 +17,9 @@ class Thermostat(gym.Env[np.ndarray, np.ndarray]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
-        self.inside, self.outside, self.t = 15.0, float(self.np_random.uniform(-5, 10)), 0
+        self.inside = 15.0
+        self.outside = float(self.np_random.uniform(-5, 10))
+        self.t = 0
         return self._observation(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:

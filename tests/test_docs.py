@@ -102,6 +102,12 @@ def test_the_readme_shows_every_command():
     assert {line.split()[1] for page, line in COMMAND_LINES if page == "README.md"} == set(COMMANDS)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_every_link_to_a_file_leads_somewhere(page):
+    targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
 def test_the_readme_fits_three_screens():
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 90

@@ -34,7 +34,7 @@ def list_all(arguments: list[str]) -> None:
     algorithms = {name: f"{chosen.title}: {chosen.summary}" for name, chosen in REGISTRY.items()}
     suffix = "NoFrameskip-v4"
     games = ", ".join(game.removesuffix(suffix) for game in PAPER_GAMES)
-    environments = {"MuJoCo": ", ".join(PAPER_TASKS), "Atari": f"{games} (ENV is GAME{suffix})"}
+    environments = {"MuJoCo": ", ".join(PAPER_TASKS), "Atari": f"{games} (as in Breakout{suffix})"}
     figures = {name: figure.text for name, figure in FIGURES.items()}
     studies = {name: study.text for name, study in PAPER.items()}
     sections = {
