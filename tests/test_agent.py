@@ -9,6 +9,7 @@ import pytest
 
 import toppo
 from tests.support import probes, worlds
+from tests.support.settings import tiny
 from tests.support.training import forward
 from toppo.algos import REGISTRY
 from toppo.algos.settings import help_texts
@@ -20,12 +21,11 @@ from toppo.rundir.checkpoint import CheckpointError, read_checkpoint, write_chec
 from toppo.runs.presets import defaults
 from toppo.runs.state_io import state_to_arrays
 
-SMALL = {"n_steps": 64, "n_minibatches": 4, "n_epochs": 2, "hidden": (8,), "warmup_steps": 128}
 SOURCES = [probes.walk, probes.flip]
 
 
 def small(source=probes.walk, algo=toppo.ToPPO, seed=3, **settings):
-    return algo(source, seed=seed, **{**SMALL, **settings})
+    return algo(source, seed=seed, **tiny(**{"warmup_steps": 128} | settings))
 
 
 def assert_same_state(a, b):
@@ -220,7 +220,7 @@ def test_an_agent_with_unbounded_actions_can_be_saved(tmp_path):
 
 
 def test_an_agent_of_a_registered_environment_finds_it_again(tmp_path):
-    agent = toppo.PPO("CartPole-v1", seed=1, **SMALL)
+    agent = toppo.PPO("CartPole-v1", seed=1, **tiny())
     agent.save(tmp_path / "agent")
     loaded = toppo.load(tmp_path / "agent")
     assert loaded.source.given == "CartPole-v1"

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import toppo
+from tests.support.settings import tiny
 from tests.support.worlds import Glance
 from toppo.algos import REGISTRY
 from toppo.rundir.versions import versions
@@ -29,7 +30,6 @@ NAMES = {
     "oppo": "OffPolicyPPO",
     "disc": "DISC",
 }
-TINY = {"n_steps": 64, "n_minibatches": 4, "n_epochs": 2, "hidden": (16, 16), "warmup_steps": 64, "n_envs": 2}
 ENVS = {
     "Hopper-v5": ("Hopper-v5", {"reset_each_batch": False}),
     "CartPole-v1": ("CartPole-v1", {}),
@@ -54,7 +54,7 @@ def digest(case: str) -> str:
         rows = [iteration.metrics, *(list(map(float, episode)) for episode in iteration.episodes)]
         told.update(json.dumps(rows).encode())
 
-    agent = getattr(toppo, NAMES[algo])(source, seed=3, **TINY, **settings)
+    agent = getattr(toppo, NAMES[algo])(source, seed=3, **tiny(hidden=(16, 16), n_envs=2, **settings))
     agent.learn(3 * 64, callback=tell, workers=0)
     for leaf in jax.tree.leaves(agent.state.learner):
         told.update(np.asarray(leaf).tobytes())

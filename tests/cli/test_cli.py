@@ -1,7 +1,6 @@
 import dataclasses
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import gymnasium as gym
 import pytest
 
 from tests.support import probes
+from tests.support.settings import tiny_flags
 from toppo import __version__
 from toppo.algos import REGISTRY
 from toppo.algos.settings import Common, help_texts
@@ -17,7 +17,7 @@ from toppo.cli import COMMANDS, main
 from toppo.rng import Stream, seed_for
 from toppo.runs.presets import defaults
 
-SMALL = shlex.split("--n-steps 96 --warmup-steps 96 --hidden 8 --n-epochs 2 --n-minibatches 4 --workers 0")
+TINY = [*tiny_flags(n_steps=96, warmup_steps=96), "--workers", "0"]
 
 
 def register(name, factory):
@@ -208,7 +208,7 @@ def test_a_run_that_is_not_there(capsys, empty_folder, command, sentence):
 
 
 def test_an_environment_that_gives_nan_stops_the_run_with_a_sentence(capsys, empty_folder):
-    code, errors = refused(capsys, "train", "ProbeNaN-v0", *SMALL, "--out", "run", "--no-tensorboard")
+    code, errors = refused(capsys, "train", "ProbeNaN-v0", *TINY, "--out", "run", "--no-tensorboard")
     assert code == 65
     seed = seed_for(0, Stream.ENV_RESET, 0, 0)
     sentence = (
@@ -227,7 +227,7 @@ def test_an_environment_that_gives_nan_stops_the_run_with_a_sentence(capsys, emp
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     root = tmp_path_factory.mktemp("cli") / "run"
-    main(["train", "CartPole-v1", *SMALL, "--total-timesteps", "480", "--out", str(root)])
+    main(["train", "CartPole-v1", *TINY, "--total-timesteps", "480", "--out", str(root)])
     return root
 
 
@@ -244,7 +244,7 @@ def test_a_run_leaves_what_the_documentation_says(trained):
 
 
 def test_the_closing_words_say_what_to_type_next(capsys, empty_folder):
-    main(["train", "CartPole-v1", *SMALL, "--total-timesteps", "96", "--out", "run", "--no-tensorboard"])
+    main(["train", "CartPole-v1", *TINY, "--total-timesteps", "96", "--out", "run", "--no-tensorboard"])
     out = capsys.readouterr().out
     assert re.search(r"^ToPPO on CartPole-v1, seed 0: finished in \d+:\d\d\n  return  ", out, re.MULTILINE)
     assert "toppo evaluate run --video run/video.mp4" in out
@@ -252,7 +252,7 @@ def test_the_closing_words_say_what_to_type_next(capsys, empty_folder):
 
 
 def test_what_to_type_next_names_an_environment_that_a_file_may_not_choose(capsys, empty_folder):
-    flags = [*SMALL, "--total-timesteps", "96", "--out", "run", "--no-tensorboard"]
+    flags = [*TINY, "--total-timesteps", "96", "--out", "run", "--no-tensorboard"]
     main(["train", "tests.support.probes:ProbeWalk-v0", *flags])
     assert "toppo evaluate run --env tests.support.probes:ProbeWalk-v0 --video run/video.mp4" in capsys.readouterr().out
     main(["evaluate", "run", "--env", "tests.support.probes:ProbeWalk-v0", "--episodes", "1"])
@@ -318,7 +318,7 @@ def test_a_run_whose_environment_is_unknown_here_is_not_made_from_its_file(capsy
 @pytest.mark.parametrize("first", [True, False])
 def test_the_defaults_of_an_environment_do_not_depend_on_where_it_stands(empty_folder, first):
     pytest.importorskip("mujoco", reason="no MuJoCo")
-    flags = ["--algo", "ppo", "--total-timesteps", "96", *SMALL, "--no-tensorboard", "--out", "run"]
+    flags = ["--algo", "ppo", "--total-timesteps", "96", *TINY, "--no-tensorboard", "--out", "run"]
     main(["train", "Reacher-v5", *flags] if first else ["train", *flags, "Reacher-v5"])
     spec = json.loads((empty_folder / "run" / "spec.json").read_text())
     assert spec["env"] == "Reacher-v5"

@@ -4,17 +4,17 @@ import json
 
 import pytest
 
+from tests.support.settings import tiny
 from toppo.rundir.layout import Layout
 from toppo.runs import run as runs
 from toppo.runs.presets import spec_for
 from toppo.runs.run import RunOptions
 
-TINY = {"n_steps": 64, "n_minibatches": 2, "n_epochs": 1, "warmup_steps": 64}
-ATARI = {"n_steps": 16, "n_envs": 2, "n_minibatches": 2, "n_epochs": 1}
+ATARI = tiny(n_steps=16, n_envs=2, n_minibatches=2, hidden=(), warmup_steps=0)
 CASES = {
-    "minigrid:MiniGrid-Empty-5x5-v0": ("toppo", TINY),  # a dictionary of a small image, a choice and a text
-    "LunarLander-v3": ("geppo", TINY),  # Box2D
-    "gymnasium_robotics:PointMaze_UMaze-v3": ("disc", TINY),  # a dictionary of vectors
+    "minigrid:MiniGrid-Empty-5x5-v0": ("toppo", tiny()),  # a dictionary of a small image, a choice and a text
+    "LunarLander-v3": ("geppo", tiny()),  # Box2D
+    "gymnasium_robotics:PointMaze_UMaze-v3": ("disc", tiny()),  # a dictionary of vectors
     "BreakoutNoFrameskip-v4": ("toppo", ATARI),
 }
 PACKAGES = {"minigrid": "minigrid", "LunarLander-v3": "Box2D", "gymnasium_robotics": "gymnasium_robotics"}

@@ -9,6 +9,7 @@ import pytest
 from tests.support import probes
 from tests.support.checkpoints import content
 from tests.support.collecting import PATIENT, left_behind
+from tests.support.settings import tiny
 from tests.support.worlds import dictionary, masked
 from toppo.collect.check_apart import check_env_in_subprocess
 from toppo.collect.faults import FaultPolicy
@@ -22,8 +23,7 @@ from toppo.runs.presets import spec_for
 from toppo.runs.run import RunOptions
 from toppo.runs.spec import spec_hash, to_json
 
-SETTINGS = {"n_steps": 40, "n_envs": 2, "n_minibatches": 2, "n_epochs": 1, "hidden": (8,), "warmup_steps": 40}
-SPEC = spec_for("failing", "ppo", 160, 0, **SETTINGS)
+SPEC = spec_for("failing", "ppo", 160, 0, **tiny(n_steps=40, n_envs=2, warmup_steps=40))
 
 
 def go(root, fault_policy=PATIENT, workers=0, **options):

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support import commands, probes
 from tests.support.checkpoints import content
+from tests.support.settings import tiny, tiny_flags
 from toppo.cli import main
 from toppo.errors import ToppoError
 from toppo.rundir.checkpoint import newest_checkpoint
@@ -21,9 +22,8 @@ from toppo.runs import run as runs
 from toppo.runs.presets import spec_for
 from toppo.runs.run import RunOptions
 
-SMALL = ["--hidden", 16, 16, "--n-epochs", 3, "--n-minibatches", 8, "--no-tensorboard"]
-PENDULUM = ["Pendulum-v1", "--n-steps", 240, "--warmup-steps", 480, *SMALL]
-CARTPOLE = ["CartPole-v1", "--n-steps", 96, "--warmup-steps", 192, *SMALL]
+PENDULUM = ["Pendulum-v1", *tiny_flags(n_steps=240, warmup_steps=480), "--no-tensorboard"]
+CARTPOLE = ["CartPole-v1", *tiny_flags(n_steps=96, warmup_steps=192), "--no-tensorboard"]
 # n = 240 with a limit of 200 leaves open episodes of up to 200 steps, which a resumed run has to replay.
 RUNS = {
     "toppo, episodes continue": [*PENDULUM, "--algo", "toppo", "--total-timesteps", 14_400, "--checkpoint-every", 240],
@@ -226,9 +226,6 @@ class Enough(Exception):  # noqa: N818 - as if the process had ended
     pass
 
 
-TINY = {"n_steps": 32, "n_minibatches": 4, "n_epochs": 1, "hidden": (8,), "warmup_steps": 0}
-
-
 def until(steps):
     def observe(progress):
         if progress.iteration.state.steps > steps:
@@ -240,7 +237,7 @@ def until(steps):
 def test_a_run_with_hidden_randomness_is_continued_and_marked(tmp_path):
     """Episodes of 23 steps in batches of 32: a checkpoint always falls into an episode."""
     told = []
-    spec = spec_for("hidden", "ppo", 320, 0, **TINY)
+    spec = spec_for("hidden", "ppo", 320, 0, **tiny(n_steps=32, warmup_steps=0))
     options = RunOptions(workers=0, checkpoint_every=32, tensorboard=False)
     with pytest.raises(Enough):
         runs.start(spec, probes.hidden, tmp_path / "run", options, until(96))
@@ -261,7 +258,7 @@ def test_a_run_with_hidden_randomness_is_continued_and_marked(tmp_path):
 
 
 def test_a_run_is_not_resumed_in_another_environment(tmp_path):
-    spec = spec_for("flip", "ppo", 64, 0, **TINY)
+    spec = spec_for("flip", "ppo", 64, 0, **tiny(n_steps=32, warmup_steps=0))
     options = RunOptions(workers=0, tensorboard=False)
     runs.start(spec, probes.flip, tmp_path / "run", options, lambda progress: None)
     with pytest.raises(ToppoError, match=r"^walk has other spaces than the policy was trained in: "):
@@ -270,7 +267,7 @@ def test_a_run_is_not_resumed_in_another_environment(tmp_path):
 
 def test_a_run_whose_rewards_do_not_repeat_is_marked_when_it_is_resumed(tmp_path):
     """Episodes of 23 steps in batches of 46: no episode is open at a checkpoint, so that nothing is replayed."""
-    spec = spec_for("windfall", "ppo", 184, 0, **TINY | {"n_steps": 46})
+    spec = spec_for("windfall", "ppo", 184, 0, **tiny(n_steps=46, warmup_steps=0))
     options = RunOptions(workers=0, checkpoint_every=46, tensorboard=False)
 
     with pytest.raises(Enough):

@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 
 from tests.support.commands import finish, lines, run, start
-from tests.support.small_study import SMALL, bytes_of, study_file
+from tests.support.small_study import SETTINGS, bytes_of, study_file
 from tests.support.worlds import Forbidden
 from toppo.rundir.lock import exclusive
 from toppo.studies.random_policy import keep_random_returns
@@ -111,7 +111,7 @@ def test_a_curve_knows_its_run(alone):
 
 
 def test_a_run_that_cannot_be_carried_out_is_tried_again_and_then_named(tmp_path):
-    path = study_file(tmp_path, 512, [{"algo": "ppo", "settings": SMALL, "name": "ppo"}], "Nowhere-v3")
+    path = study_file(tmp_path, 512, [{"algo": "ppo", "settings": SETTINGS, "name": "ppo"}], "Nowhere-v3")
     code, out, err = run("study", path, "--retries", 1, "--out", tmp_path / "out")
     assert code == 65
     assert out.count("failed, tried again") == out.count("failed, given up") == 1

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-SMALL = {"n_steps": 256, "warmup_steps": 256, "hidden": [8], "n_epochs": 2, "n_minibatches": 4}
-ARMS = [{"algo": "toppo", "settings": SMALL, "name": "toppo"}, {"algo": "ppo", "settings": SMALL, "name": "ppo"}]
+from tests.support.settings import tiny
+
+SETTINGS = tiny(n_steps=256, warmup_steps=256)
+ARMS = [{"algo": algo, "settings": SETTINGS, "name": algo} for algo in ("toppo", "ppo")]
 
 
 def study_file(folder: Path, steps: int, arms: list[dict[str, Any]] = ARMS, env: str = "Pendulum-v1") -> Path:
