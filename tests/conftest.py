@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import jax
@@ -14,12 +15,33 @@ settings.load_profile("toppo")
 prepare()
 
 MAX_MAPS = 20_000
+MAX_RESIDENT_BYTES = 1_000_000_000
+
+
+def memory_maps() -> int:
+    return Path("/proc/self/maps").read_bytes().count(b"\n")
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture(autouse=True)
 def _few_programs():
-    """Compiled programs hold memory maps, of which Linux grants a process 65,530; beyond that XLA aborts."""
+    """Forget compiled programs that pile up: each holds memory, and maps, of which Linux grants a process 65,530."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.is_file() and maps.read_bytes().count(b"\n") > MAX_MAPS:
-        jax.clear_caches()
+    if Path("/proc/self/maps").is_file() and (memory_maps() > MAX_MAPS or resident_bytes() > MAX_RESIDENT_BYTES):
+        forget_programs()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_programs_of_other_modules():
+    yield
+    forget_programs()
+
+
+def forget_programs() -> None:
+    from tests.support.training import clear_programs
+
+    clear_programs()
+    jax.clear_caches()

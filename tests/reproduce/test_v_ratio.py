@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.support.settings import tiny
 from toppo.envs import open_environment, resolve
 from toppo.learn.session import open_session
 from toppo.learn.setup import initial_state
@@ -16,13 +17,12 @@ from toppo.runs.presets import spec_for
 from toppo.runs.run import setup_for
 
 N, ITERATIONS = 1000, 4
-SMALL = {"n_steps": N, "n_minibatches": 2, "n_epochs": 2, "hidden": (8,), "warmup_steps": N}
 RUNS = {"geppo": ("Hopper-v5", {"mean_age": 1.5}), "toppo": ("HalfCheetah-v5", {})}
 
 
 def small_spec(env, algo, steps, seed):
     """What the study would train, in the size of a test."""
-    return spec_for(env, algo, steps, seed, **SMALL, **RUNS[algo][1])
+    return spec_for(env, algo, steps, seed, **tiny(n_steps=N, n_minibatches=2, warmup_steps=N), **RUNS[algo][1])
 
 
 class Trained(NamedTuple):

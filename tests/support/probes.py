@@ -195,11 +195,11 @@ class Clumsy(Walk):
 class Failing(Walk):
     """A walk that fails at step 3 of every third episode or so of training, in the way that the variable FAULT says.
 
-    That is a way to fail (``raise``, ``hang``, ``SIGSEGV``; ``orphan``: killed, while a child of its own lives on for ten
-    seconds), after ``reset:`` if it is the reset that fails, or a field
-    and its value (``reward:nan``, ``observation:inf``, ``final:-inf``, ``reset:nan``).  If the variable MARK names a
-    file, it fails only while that file is not there, and makes it: a fault of the moment.  WHEN names a file that is
-    told the time of every fault.
+    That is a way to fail (``raise``, ``hang``, ``SIGSEGV``; ``orphan``: killed, while a child of its own lives on for
+    ten seconds), after ``reset:`` if it is the reset that fails, or a field and its value (``reward:nan``,
+    ``observation:inf``, ``final:-inf``, ``reset:nan``).  If the variable MARK names a file, it fails only while that
+    file is not there, and makes it: a fault of the moment.  If WHEN names a file, it writes the time of every fault
+    there.
     """
 
     def begin(self) -> np.ndarray:
