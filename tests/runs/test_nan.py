@@ -67,8 +67,6 @@ def test_nan_in_any_part_of_the_learner_ends_the_run_in_that_iteration(algo):
     floats = [i for i, x in enumerate(jax.tree.leaves(state.learner)) if np.asarray(x).dtype.kind == "f"]
     assert len(floats) > 10
     for number in floats:
-        with pytest.raises(
-            LearnerFault, match=r"iteration 0: .* lower --learning-rate or check the rewards"
-        ) as fault:
+        with pytest.raises(LearnerFault, match=r"iteration 0: .* lower --learning-rate or check the rewards") as fault:
             train_all(setup, state=spoiled(state, number))
         assert "\n" not in str(fault.value)

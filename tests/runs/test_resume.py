@@ -16,7 +16,7 @@ from tests.support.checkpoints import content
 from tests.support.settings import tiny, tiny_flags
 from toppo.cli import main
 from toppo.errors import ToppoError
-from toppo.rundir.checkpoint import newest_checkpoint
+from toppo.rundir.checkpoint import add_checkpoint, newest_checkpoint
 from toppo.rundir.jsonl import read_lines
 from toppo.runs import run as runs
 from toppo.runs.presets import spec_for
@@ -63,8 +63,6 @@ def options(arguments):
     at = arguments.index("--checkpoint-every")
     workers = ["--workers", 0] if "--workers" in arguments else []
     return ["--no-tensorboard", *arguments[at : at + 2], *workers]
-
-
 
 
 def assert_same(root: Path, expected) -> None:
@@ -255,6 +253,47 @@ def test_a_run_with_hidden_randomness_is_continued_and_marked(tmp_path):
     episodes = list(read_lines(tmp_path / "run" / "episodes.jsonl"))
     assert len(episodes) > 5
     assert {(e["length"], e["return"]) for e in episodes} == {(23, 23.0)}
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_checkpoint_that_is_not_exact_makes_no_exact_run(tmp_path, exact):
+    """Nothing but the checkpoint knows of a fault that was survived before it."""
+    spec = spec_for("flip", "ppo", 96, 0, **TINY)
+    options = RunOptions(workers=0, checkpoint_every=32, tensorboard=False)
+    with pytest.raises(Enough):
+        runs.start(spec, probes.flip, tmp_path / "run", options, until(32))
+    checkpoint, _ = newest_checkpoint(tmp_path / "run" / "checkpoint")
+    assert checkpoint.facts["exact"] is True
+    add_checkpoint(tmp_path / "run" / "checkpoint", 32, checkpoint.arrays, {**checkpoint.facts, "exact": exact})
+    runs.resume(tmp_path / "run", probes.flip, options, lambda progress: None)
+    assert json.loads((tmp_path / "run" / "status.json").read_text())["exact"] is exact
+    assert newest_checkpoint(tmp_path / "run" / "checkpoint")[0].facts["exact"] is exact
+
+
+class Straying(probes.Flip):
+    """Goes somewhere else, as some simulators do to find their files."""
+
+    where = None
+
+    def reset(self, **options):
+        os.chdir(self.where)
+        return super().reset(**options)
+
+
+def test_an_environment_that_changes_the_directory_does_not_move_the_run(tmp_path, monkeypatch):
+    home, away = tmp_path / "home", tmp_path / "away"
+    for folder in (home, away):
+        folder.mkdir()
+    monkeypatch.setattr(Straying, "where", away)
+    monkeypatch.chdir(home)
+    spec = spec_for("flip", "ppo", 96, 0, **TINY)
+    options = RunOptions(workers=0, checkpoint_every=32, evaluate_every=32)
+    with pytest.raises(Enough):
+        runs.start(spec, Straying, Path("run"), options, until(32))
+    monkeypatch.chdir(home)
+    runs.resume(Path("run"), Straying, options, lambda progress: None)
+    assert list(away.iterdir()) == []
+    assert json.loads((home / "run" / "status.json").read_text())["state"] == "finished"
 
 
 def test_a_run_is_not_resumed_in_another_environment(tmp_path):

@@ -4,7 +4,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from toppo.learn.session import open_session
 from toppo.learn.setup import Setup, initial_state, new_setup
 from toppo.learn.state import State
 from toppo.learn.xla import prepare
-from toppo.rundir.checkpoint import Checkpoint, CheckpointError, Declared, Facts, add_checkpoint, newest_checkpoint
+from toppo.rundir.checkpoint import CheckpointError, Declared, Facts, add_checkpoint, newest_checkpoint
 from toppo.rundir.files import refuse_strange_entries
 from toppo.rundir.layout import Layout, read_json, write_json
 from toppo.rundir.lock import exclusive
@@ -89,16 +88,11 @@ def setup_from(spec: Spec, spaces: Spaces) -> Setup:
 
 
 def start(
-    spec: Spec,
-    env: EnvSource | Source,
-    root: Path,
-    options: RunOptions,
-    observe: Observe,
-    tell: Tell = warnings.warn,
+    spec: Spec, env: EnvSource | Source, root: Path, options: RunOptions, observe: Observe, tell: Tell = warnings.warn
 ) -> State:
     """Train a new run in a new directory."""
     layout = Layout(root.absolute())  # before the environment is made: it may change the working directory
-    run = _open_run(spec, resolve(env), layout, options, observe, tell)
+    run = _Run(spec, resolve(env), layout, options, observe, tell)
     if layout.root.exists() and (not layout.root.is_dir() or {p.name for p in layout.root.iterdir()} - BEFORE_THE_SPEC):
         raise ToppoError(
             f"{root} exists already: continue it with `toppo resume {root}` or choose another --out", CANNOT_CREATE
@@ -133,48 +127,10 @@ def resume(
             "numbers: install those, or continue all the same with --allow-drift"
         )
     source = registered_source(spec) if env is None else resolve(env)
-    run = _open_run(spec, source, layout, options, observe, tell)
+    run = _Run(spec, source, layout, options, observe, tell)
     with exclusive(layout.lock):
-        checkpoint = _newest_intact(run)
-        if checkpoint is not None:
-            run.restore(checkpoint)
+        run.restore()
         return run.train()
-
-
-def _open_run(spec: Spec, source: Source, layout: Layout, options: RunOptions, observe: Observe, tell: Tell) -> "_Run":
-    """Check the environment and prepare the run's first state; nothing is written yet."""
-    setup, notes = check_run(spec, source, options)
-    for note in notes:
-        tell(f"note: {spec.env}: {note}")
-    prepare()
-    return _Run(
-        spec=spec,
-        setup=setup,
-        source=source,
-        repeats=NOT_REPEATED not in notes,
-        layout=layout,
-        options=options,
-        observe=observe,
-        tell=tell,
-        state=initial_state(setup),
-    )
-
-
-def _newest_intact(run: "_Run") -> Checkpoint | None:
-    """The newest checkpoint that can be read, or None if the run has none yet."""
-
-    def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
-        check_facts(setup_from(run.spec, spaces_from_json(facts.get("spaces"))), facts, arrays)
-
-    try:
-        checkpoint, damaged = newest_checkpoint(run.layout.checkpoints, fits)
-    except CheckpointError as error:
-        if error.code != NO_INPUT:
-            raise
-        return None
-    for sentence in damaged:
-        run.tell(f"warning: {sentence}; the checkpoint before it is used")
-    return checkpoint
 
 
 def _log_lengths(data: object) -> Offsets:
@@ -209,26 +165,44 @@ def registered_source(spec: Spec) -> Source:
     return source
 
 
-@dataclass
 class _Run:
     """A run that this process trains, from its first step or from a checkpoint."""
 
-    spec: Spec
-    setup: Setup
-    source: Source
-    repeats: bool  # does the environment repeat itself after reset(seed=...)?
-    layout: Layout
-    options: RunOptions
-    observe: Observe
-    tell: Tell
-    state: State
-    offsets: Offsets | None = None  # lengths of the logs at the checkpoint
-    exact: bool = True  # are the numbers those of a run without stops and faults?
+    def __init__(
+        self, spec: Spec, source: Source, layout: Layout, options: RunOptions, observe: Observe, tell: Tell
+    ) -> None:
+        """Check the environment and prepare the first state; nothing is written yet."""
+        self.setup, notes = check_run(spec, source, options)
+        for note in notes:
+            tell(f"note: {spec.env}: {note}")
+        prepare()
+        self.spec = spec
+        self.source = source
+        self.layout = layout
+        self.options = options
+        self.observe = observe
+        self.tell = tell
+        self.state = initial_state(self.setup)
+        self.offsets: Offsets | None = None  # lengths of the logs at the checkpoint
+        self.repeats = NOT_REPEATED not in notes  # does reset(seed=...) lead to the same episode again?
+        self.exact = True  # are the numbers those of a run without stops and faults?
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint, which may come from an untrusted file."""
+    def restore(self) -> None:
+        """Continue from the newest intact checkpoint; without any, the run starts from its first step again."""
+
+        def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
+            check_facts(setup_from(self.spec, spaces_from_json(facts.get("spaces"))), facts, arrays)
+
+        try:
+            checkpoint, damaged = newest_checkpoint(self.layout.checkpoints, fits)
+        except CheckpointError as error:
+            if error.code != NO_INPUT:
+                raise
+            return
         facts = checkpoint.facts
         refuse_other_spaces(self.source.name, self.setup.spaces, spaces_from_json(facts["spaces"]))
+        for sentence in damaged:
+            self.tell(f"warning: {sentence}; the checkpoint before it is used")
         self.state = state_from_arrays(self.setup, checkpoint.arrays, facts.get("state", {}))
         self.offsets = _log_lengths(facts.get("offsets"))
         self.exact = facts.get("exact") is True
@@ -250,13 +224,13 @@ class _Run:
             self._write_status("running")
             try:
                 self._iterate(session.train(self.state), logs, stop)
+                self._write_status("finished")
             except ToppoError as error:
                 with suppress(ToppoError):  # the disk may be what failed
                     self._write_status("failed", str(error))
                 if isinstance(error, Fault):
                     logs.write_fatal(error)
                 raise
-            self._write_status("finished")
         return self.state
 
     def _mark_inexact(self, reason: str) -> None:
@@ -289,14 +263,10 @@ class _Run:
                 raise Interrupted(stop.signal)
 
     def _open_logs(self) -> Logs:
+        tensorboard = self.options.tensorboard
+        evaluations = self.options.evaluate_every > 0
         with writing(self.layout.root):
-            return Logs(
-                self.layout,
-                self.offsets,
-                self.state.steps,
-                tensorboard=self.options.tensorboard,
-                evaluations=self.options.evaluate_every > 0,
-            )
+            return Logs(self.layout, self.offsets, self.state.steps, tensorboard=tensorboard, evaluations=evaluations)
 
     def _test(self, logs: Logs) -> None:
         """Play episodes with the most likely action and the normaliser frozen, from the same starts every time."""
@@ -319,12 +289,6 @@ class _Run:
             add_checkpoint(self.layout.checkpoints, self.state.steps, arrays, facts)
 
     def _write_status(self, state: str, message: str = "") -> None:
-        status = {
-            "schema": STATUS_SCHEMA,
-            "state": state,
-            "steps": self.state.steps,
-            "exact": self.exact,
-            "message": message,
-        }
+        status = {"state": state, "steps": self.state.steps, "exact": self.exact, "message": message}
         with writing(self.layout.root):
-            write_json(self.layout.status, status)
+            write_json(self.layout.status, {"schema": STATUS_SCHEMA, **status})
