@@ -347,7 +347,7 @@ def test_a_subclass_of_an_agent_is_loaded_as_itself(tmp_path):
     class Mine(toppo.PPO):
         pass
 
-    Mine(probes.walk, **SMALL).save(tmp_path / "agent")
+    Mine(probes.walk, **tiny()).save(tmp_path / "agent")
     assert type(Mine.load(tmp_path / "agent")) is Mine
 
 
