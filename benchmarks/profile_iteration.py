@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.page import write_page
 from toppo.collect.actor import mlp_actor_factory
 from toppo.collect.plan import buffers_in, buffers_size
-from toppo.collect.worker import Worker
+from toppo.collect.worker import Task, Worker
 from toppo.envs import resolve
 from toppo.learn.nets import acting_weights
 from toppo.learn.setup import Setup, plan
@@ -48,7 +48,7 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
     buffers.mean[:], buffers.inv_std[:] = mean_and_inv_std(state.obs_moments)
     for target, weight in zip(buffers.weights, acting_weights(state.learner.params.policy), strict=True):
         target[:] = weight
-    worker = Worker(p, [0], resolve(env_id), buffers)
+    worker = Worker(Task(plan=p, indices=[0], source=resolve(env_id), buffers=buffers))
     env = worker.envs[0]
     model, data, frames = env.env.model, env.env.data, env.env.frame_skip
     actor = mlp_actor_factory(p.spaces)(buffers.mean, buffers.inv_std, buffers.weights, 1)
@@ -76,7 +76,7 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
 
     found = []
     for _ in range(batches):
-        whole = seconds_of(worker.collect)
+        whole = seconds_of(worker.finish)
         simulation, stepping, acting = seconds_of(again(simulate)), seconds_of(again(env.take)), seconds_of(act)
         found.append((simulation, stepping - simulation, acting, whole - stepping - acting))
     names = ("simulation", "Python around the simulator", "acting", "storing and counting, by difference")

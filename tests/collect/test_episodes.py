@@ -50,13 +50,13 @@ def test_the_books_are_those_of_a_step_by_step_account(reset_each_batch, rate, s
         expected = []
         for book in naive:
             book.running = book.running and not reset_each_batch
-        buffers.progress.begun[:] = [not book.running for book in naive]
+        buffers.begun[:] = [not book.running for book in naive]
         for t in range(steps):
             for e, book in enumerate(naive):
                 rewards = book.step(buffers.action[t, e], buffers.reward[t, e], buffers.over[t, e])
                 if rewards is not None:
                     expected.append((t, e, rewards))
-        buffers.progress.started[:] = [book.started for book in naive]
+        buffers.started[:] = [book.started for book in naive]
         episodes, finished = advance(episodes, buffers, reset_each_batch)
         assert [(f.t, f.env) for f in finished] == [(t, e) for t, e, _ in expected]
         for f, (_, _, rewards) in zip(finished, expected, strict=True):

@@ -14,7 +14,7 @@ from toppo.collect.check_apart import check_env_in_subprocess
 from toppo.collect.episodes import advance, no_episode
 from toppo.collect.plan import batch_noise, buffers_in, buffers_size
 from toppo.collect.pool import open_pool
-from toppo.collect.worker import Worker
+from toppo.collect.worker import Task, Worker
 from toppo.envs import make, resolve
 from toppo.errors import BAD_DATA, EnvironmentFault, ToppoError
 from toppo.rng import Stream, rng_for, seed_for
@@ -39,11 +39,12 @@ def test_the_number_of_workers_changes_no_byte(source, reset_each_batch):
 def test_any_split_of_the_environments_gives_the_same_bytes(split):
     plan = plan_for(probes.walk)
     buffers = fill_weights(buffers_in(plan, bytearray(buffers_size(plan))))
-    workers = [Worker(plan, part, resolve(probes.walk), buffers) for part in split]
+    source = resolve(probes.walk)
+    workers = [Worker(Task(plan=plan, indices=part, source=source, buffers=buffers)) for part in split]
     for batch in range(2):
         buffers.noise[:] = batch_noise(plan, batch)
         for worker in workers:
-            worker.collect()
+            worker.finish()
     together = open_pool(plan, probes.walk, 0)
     assert batch_bytes(buffers) == collect_batches(together, 2)[1]
 
@@ -54,7 +55,9 @@ def test_an_episode_that_must_be_ended_is_ended_in_environments_that_step_togeth
         buffers = buffers_in(plan, bytearray(buffers_size(plan)))
         fill_weights(buffers)
         for stretch in stretches:
-            Worker(plan, stretch, resolve("Hopper-v5"), buffers).collect({(1, 1): 7} if 1 in stretch else {})
+            worker = Worker(Task(plan=plan, indices=stretch, source=resolve("Hopper-v5"), buffers=buffers))
+            worker.start({(1, 1): 7} if 1 in stretch else {})
+            worker.finish()
         assert np.argwhere(buffers.ended).tolist() == [[6, 1]]
         found.append(batch_bytes(buffers))
     assert found[0] == found[1]
@@ -160,7 +163,7 @@ def test_hidden_randomness_is_noticed_and_a_new_episode_begins(source, what):
     lost = {i: what.format(f"(environment {i}): its replay of 10 steps ") for i in range(2)}
     assert again.restore(episodes) == lost
     collect_batches(again, 1, 1)
-    assert again.buffers.progress.begun.all()
+    assert again.buffers.begun.all()
 
 
 def test_a_replay_that_ends_early_is_noticed():

@@ -82,8 +82,8 @@ def test_a_replay_that_fails_gives_its_episodes_up_and_new_ones_begin(how, sente
     assert all(sentence in reason for reason in lost.values())
     pool.start(9, after_replay((episode, episode), lost))
     pool.finish()
-    assert pool.buffers.progress.begun.all()
-    assert pool.buffers.progress.started.tolist() == [5, 5]
+    assert pool.buffers.begun.all()
+    assert pool.buffers.started.tolist() == [5, 5]
 
 
 def test_a_vector_environment_whose_replay_ends_early_is_lost_alone():

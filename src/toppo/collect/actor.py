@@ -1,6 +1,7 @@
 """The NumPy twin of the policy network: a few observations in, their actions out, in microseconds."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy import add, maximum, minimum, multiply, subtract, tanh
@@ -16,7 +17,7 @@ ActorFactory = Callable[[np.ndarray, np.ndarray, Sequence[np.ndarray], int], Act
 
 def mlp_actor_factory(spaces: Spaces) -> ActorFactory:
     """Return the factory of NumPy actors for these spaces."""
-    return lambda mean, inv_std, weights, rows: mlp_actor(mean, inv_std, weights, rows, spaces.choices, spaces.masked)
+    return partial(mlp_actor, choices=spaces.choices, masked=spaces.masked)
 
 
 def mlp_actor(
@@ -27,13 +28,13 @@ def mlp_actor(
     choices: Sequence[int] = (),
     masked: bool = False,
 ) -> Actor:
-    """(observations [rows, O], noise [rows, A]) -> actions [rows, ...], weights as in ``nets.acting_weights``.
+    """Return the actor of an MLP policy; weights as in ``nets.acting_weights``.
 
-    Gaussian policies return mean + std * noise with standard normal noise; with ``choices`` (how many in each dimension
-    of the action) they return argmax(logits + noise) of each with Gumbel noise.  Zero noise gives the most likely
-    action.  If ``masked``, the last entries of an observation say which choices are allowed.
+    A Gaussian policy returns mean + std * noise with standard normal noise.  With ``choices`` (how many in each
+    dimension of the action) it returns argmax(logits + noise) of each with Gumbel noise.  Zero noise gives the most
+    likely action.  If ``masked``, the last entries of an observation say which choices are allowed.
     """
-    std, layers = weights[0], weights[1:]
+    std, *layers = weights
     # A product of vector and matrix per row, so that an action does not depend on how many rows there are.
     product = np.ndarray.dot if rows == 1 else np.matmul
 
@@ -52,7 +53,7 @@ def mlp_actor(
     for w, b in zip(layers[::2], layers[1::2], strict=True):
         out = np.empty((rows, len(b)), np.float32)
         steps.append((w, spread(b), out, _for_product(out)))
-    hidden, (last_w, last_b, last, last_rows) = steps[:-1], steps[-1]
+    *hidden, (last_w, last_b, last, last_rows) = steps
     first = _for_product(x0)
     size = len(mean)
 
@@ -81,7 +82,7 @@ def mlp_actor(
 
 
 def choose(scores: np.ndarray, choices: Sequence[int]) -> np.ndarray:
-    """The best choice in each dimension of the action.  [rows, A] -> [rows], or [rows, D] if there are several"""
+    """Return the best choice in each dimension.  [rows, A] -> [rows], or [rows, D] if there are several"""
     if len(choices) == 1:
         best: np.ndarray = scores.argmax(-1)
         return best
@@ -90,12 +91,12 @@ def choose(scores: np.ndarray, choices: Sequence[int]) -> np.ndarray:
 
 
 def _for_product(memory: np.ndarray) -> np.ndarray:
-    """The same memory as the product wants it: a vector, or a stack of single rows."""
+    """Return the same memory as the product needs it: a vector, or a stack of single rows."""
     return memory[0] if len(memory) == 1 else memory[:, None]
 
 
 def noise_for(rng: np.random.Generator, steps: int, size: int, discrete: bool) -> np.ndarray:
-    """The noise of ``steps`` actions.  [steps, size]"""
+    """Draw the noise of ``steps`` actions.  [steps, size]"""
     if discrete:
         return rng.gumbel(size=(steps, size)).astype(np.float32)
     return rng.standard_normal((steps, size), dtype=np.float32)

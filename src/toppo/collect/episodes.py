@@ -57,7 +57,7 @@ def advance(
     after = []
     finished = []
     for i, episode in enumerate(episodes):
-        if batch.progress.begun[i] and len(episode.actions):  # given up before its first step in this batch
+        if batch.begun[i] and len(episode.actions):  # given up before its first step in this batch
             finished.append(Finished(-1, i, episode.rewards))
             episode = episode.without_steps()
         start = 0
@@ -65,7 +65,7 @@ def advance(
             finished.append(Finished(int(t), i, np.concatenate([episode.rewards, batch.reward[start : t + 1, i]])))
             start = int(t) + 1
             episode = episode.without_steps()
-        episode = episode._replace(started=int(batch.progress.started[i]))
+        episode = episode._replace(started=int(batch.started[i]))
         if not reset_each_batch:  # otherwise the tail is never continued
             episode = episode._replace(
                 actions=np.concatenate([episode.actions, batch.action[start:, i]]),

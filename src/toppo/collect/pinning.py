@@ -1,7 +1,6 @@
-"""The processor's cores: which of them this process may use, and who stays on which.
+"""The only module that asks and sets which cores a thread may use; ``learn/critic.py`` says who is pinned where.
 
-Where a run takes all of them, it has at any moment one thing to do for each.  Linux often puts two of them on one core
-and finds out 4 ms later, at its next tick; an update takes 15.
+In all functions thread 0 is the calling one.
 """
 
 import os
@@ -11,21 +10,21 @@ from pathlib import Path
 
 
 def available(thread: int = 0) -> list[int]:
-    """The cores that a thread may use, 0 being the calling one."""
+    """Return the cores that a thread may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(thread))
     return list(range(os.cpu_count() or 1))
 
 
 def cores_used_by(workers: int) -> list[int]:
-    """All cores, if there are several and no fewer workers; otherwise none."""
+    """Return all cores if there are several and at least as many workers; otherwise none."""
     cores = available()
     return cores if 1 < len(cores) <= workers else []
 
 
 @contextmanager
 def pinned_to(cores: Collection[int], threads: Iterable[int] = (0,)) -> Iterator[None]:
-    """These threads, 0 being the calling one, and what they start on these cores; anywhere if there are none."""
+    """Pin these threads, and what they start, while the block runs; do nothing if there are no cores."""
     before = {thread: available(thread) for thread in threads} if cores else {}
     for thread in before:
         pin(cores, thread)
@@ -37,24 +36,24 @@ def pinned_to(cores: Collection[int], threads: Iterable[int] = (0,)) -> Iterator
 
 
 def pin(cores: Collection[int], thread: int = 0) -> None:
-    """Keep a thread, 0 being the calling one, on these cores; on any if there are none, or if the system cannot."""
+    """Keep a thread on these cores; do nothing if there are none, or if the system cannot."""
     if cores and hasattr(os, "sched_setaffinity"):
         with suppress(OSError):
             os.sched_setaffinity(thread, cores)
 
 
 def threads_of_xla() -> list[int]:
-    """The threads to which XLA gives parts of a program, and at times the rest of it (Linux)."""
+    """Return the threads that XLA runs parts of a program in (Linux)."""
     found = []
     for task in Path("/proc/self/task").glob("*"):
-        with suppress(OSError):  # a thread of somebody else's may have ended by now
+        with suppress(OSError):  # another thread may have ended by now
             if (task / "comm").read_text().startswith("tf_XLAEigen"):
                 found.append(int(task.name))
     return found
 
 
 def use_batch_scheduling() -> None:
-    """Let the calling process take nobody's core at the moment it is woken, if the system can (Linux)."""
+    """Keep the calling process from preempting another when it wakes, if the system can (Linux)."""
     if hasattr(os, "SCHED_BATCH"):
         with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

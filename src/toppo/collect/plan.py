@@ -1,6 +1,7 @@
 """What every worker of a run knows, and the memory that one batch lies in; this module never imports JAX."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,9 +25,9 @@ class Plan(NamedTuple):
     weight_shapes: tuple[tuple[int, ...], ...]
 
     @property
-    def action_dtype(self) -> np.dtype:
+    def action_dtype(self) -> str:
         """The type of the policy's actions; ``spaces.action_dtype`` is the environment's."""
-        return np.dtype(np.int32 if self.spaces.discrete else np.float32)
+        return "int32" if self.spaces.discrete else "float32"
 
 
 def plan_to_json(plan: Plan) -> dict[str, object]:
@@ -54,19 +55,11 @@ class RawBatch(NamedTuple, Generic[A]):
     ended: A
 
 
-class Progress(NamedTuple):
-    """How far each environment is, [E]: a run can still read this when a worker process has died."""
-
-    begun: np.ndarray  # does row 0 begin an episode?
-    started: np.ndarray  # episodes begun in all
-    call: np.ndarray  # T times the number of the worker's last call of this environment, plus the row
-    step: np.ndarray  # of the episode that this call is about; 0 for its reset
-
-
 class Buffers(NamedTuple):
     """One batch, [T, E, ...], and what it is collected with; may lie in memory shared between processes.
 
-    With images ``next_obs`` is [E, row] and holds only what follows the last step.
+    With images ``next_obs`` is [E, row] and holds only what follows the last step.  A run can still read how far each
+    environment was when its worker process has died.
     """
 
     obs: np.ndarray
@@ -76,7 +69,10 @@ class Buffers(NamedTuple):
     terminated: np.ndarray
     ended: np.ndarray  # for the learner
     over: np.ndarray  # is a reset due?  Where it differs from ``ended``, only a life was lost
-    progress: Progress
+    begun: np.ndarray  # [E] does row 0 begin an episode?
+    started: np.ndarray  # [E] episodes begun in all
+    call: np.ndarray  # [E] T times the number of the worker's last call of this environment, plus the row
+    step: np.ndarray  # [E] of the episode that this call is about; 0 for its reset
     noise: np.ndarray  # of every action, [T, E, A]
     mean: np.ndarray  # of observations, [O]
     inv_std: np.ndarray  # [O]
@@ -87,31 +83,27 @@ class Buffers(NamedTuple):
         return RawBatch(**{name: getattr(self, name) for name in RawBatch._fields})
 
 
-def buffer_layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+def buffer_layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return shape and type of every array in ``Buffers``."""
     spaces = plan.spaces
     envs = (plan.n_envs,)
     rows = (plan.steps, plan.n_envs)
-    stored = np.dtype(spaces.row_dtype)
-    flag = np.dtype(bool)
-    count = np.dtype(np.int64)
-    single = np.dtype(np.float32)
     return {
-        "obs": ((*rows, spaces.row_size), stored),
-        "next_obs": ((*(envs if spaces.images else rows), spaces.row_size), stored),
+        "obs": ((*rows, spaces.row_size), spaces.row_dtype),
+        "next_obs": ((*(envs if spaces.images else rows), spaces.row_size), spaces.row_dtype),
         "action": ((*rows, *spaces.action_row), plan.action_dtype),
-        "reward": (rows, np.dtype(np.float64)),
-        "terminated": (rows, flag),
-        "ended": (rows, flag),
-        "over": (rows, flag),
-        "begun": (envs, flag),
-        "started": (envs, count),
-        "call": (envs, count),
-        "step": (envs, count),
-        "noise": ((*rows, spaces.action_size), single),
-        "mean": ((spaces.obs_size,), single),
-        "inv_std": ((spaces.obs_size,), single),
-        **{f"weight_{i}": (shape, single) for i, shape in enumerate(plan.weight_shapes)},
+        "reward": (rows, "float64"),
+        "terminated": (rows, "bool"),
+        "ended": (rows, "bool"),
+        "over": (rows, "bool"),
+        "begun": (envs, "bool"),
+        "started": (envs, "int64"),
+        "call": (envs, "int64"),
+        "step": (envs, "int64"),
+        "noise": ((*rows, spaces.action_size), "float32"),
+        "mean": ((spaces.obs_size,), "float32"),
+        "inv_std": ((spaces.obs_size,), "float32"),
+        **{f"weight_{i}": (shape, "float32") for i, shape in enumerate(plan.weight_shapes)},
     }
 
 
@@ -120,17 +112,15 @@ def buffers_in(plan: Plan, memory: memoryview | bytearray) -> Buffers:
     arrays = {}
     offset = 0
     for name, (shape, dtype) in buffer_layout(plan).items():
-        size = int(np.prod(shape))
-        arrays[name] = np.frombuffer(memory, dtype, size, offset).reshape(shape)
-        offset += _padded(size * dtype.itemsize)
-    progress = Progress(**{name: arrays.pop(name) for name in Progress._fields})
+        arrays[name] = np.frombuffer(memory, dtype, prod(shape), offset).reshape(shape)
+        offset += _padded(arrays[name].nbytes)
     weights = tuple(arrays.pop(f"weight_{i}") for i in range(len(plan.weight_shapes)))
-    return Buffers(**arrays, progress=progress, weights=weights)
+    return Buffers(**arrays, weights=weights)
 
 
 def buffers_size(plan: Plan) -> int:
     """Return how many bytes ``Buffers`` take."""
-    return sum(_padded(int(np.prod(shape)) * dtype.itemsize) for shape, dtype in buffer_layout(plan).values())
+    return sum(_padded(prod(shape) * np.dtype(dtype).itemsize) for shape, dtype in buffer_layout(plan).values())
 
 
 def _padded(size: int) -> int:

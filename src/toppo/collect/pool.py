@@ -10,9 +10,10 @@ import numpy as np
 from toppo.collect.actor import ActorFactory
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import STRICT, FailedReplays, FaultPolicy, SurvivedFault, Truncations
-from toppo.collect.hosts import Host, LocalHost, ProcessHost, Task, last_called
+from toppo.collect.hosts import Host, ProcessHost, last_called, open_host
 from toppo.collect.pinning import cores_used_by
 from toppo.collect.plan import Plan, RawBatch, batch_noise, buffers_in, buffers_size
+from toppo.collect.worker import Task
 from toppo.envs import EnvSource, Source, resolve
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
 
@@ -32,19 +33,13 @@ class Pool:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        source: Source,
-        workers: int,
-        fault_policy: FaultPolicy,
-        actor_factory: ActorFactory | None,
+        self, plan: Plan, source: Source, workers: int, fault_policy: FaultPolicy, actor_factory: ActorFactory | None
     ) -> None:
         """Open ``workers`` processes, or work in this process if that is 0."""
         size = buffers_size(plan)
         self._memory = _shared_memory(size) if workers else None
-        self.buffers = buffers_in(
-            plan, bytearray(size) if self._memory is None else memoryview(mmap.mmap(self._memory, 0))
-        )
+        block = bytearray(size) if self._memory is None else memoryview(mmap.mmap(self._memory, 0))
+        self.buffers = buffers_in(plan, block)
         self._plan = plan
         self._noise_of = -1  # the batch that the noise in the buffers is for
         cores = [[core] for core in cores_used_by(workers)] or [[]]
@@ -60,16 +55,15 @@ class Pool:
             )
             for w, indices in enumerate(_split(plan.n_envs, max(1, workers)))
         ]
-        replaceable = not source.is_object
-        self._restarts_left = [fault_policy.env_restarts if replaceable else 0] * plan.n_envs
+        self._restarts_left = [0 if source.is_object else fault_policy.env_restarts] * plan.n_envs
         self._failed: set[Call] = set()  # in this batch
-        self._truncations: list[Truncations] = []  # by worker
+        self._truncations: Truncations = {}  # of this batch
         self._episodes: tuple[OpenEpisode, ...] = ()
         self._hosts: list[Host] = []
         try:
-            self._hosts += [self._open(task) for task in self._tasks]
-            for host in self._hosts:
-                host.wait_until_ready()
+            for task in self._tasks:
+                self._hosts.append(open_host(task, self._memory))
+            self._wait_until_ready(self._hosts)
         except BaseException:
             self.close()
             raise
@@ -85,8 +79,8 @@ class Pool:
         self.draw_noise(batch)
         self._episodes = episodes
         self._failed = set()
-        self._truncations = [{} for _ in self._hosts]
-        self.buffers.progress.call[:] = 0
+        self._truncations = {}
+        self.buffers.call[:] = 0
         for host in reversed(self._hosts):  # the first one last: it may take this thread's core
             host.start({})
 
@@ -114,7 +108,8 @@ class Pool:
     def batch(self) -> RawBatch[np.ndarray]:
         """Return the batch in the buffers, not copied."""
         raw = self.buffers.batch()
-        finals = [row for host in self._hosts if isinstance(host, LocalHost) for row in host.finals]
+        local = [host for host in self._hosts if not isinstance(host, ProcessHost)]
+        finals = [host.finals[key] for host in local for key in sorted(host.finals)]
         if not finals:
             return raw
         # Padded to a power of two, so that few shapes have to be compiled.
@@ -122,7 +117,7 @@ class Pool:
         return raw._replace(next_obs=np.concatenate([raw.next_obs, np.stack([*finals, *padding])]))
 
     def pids(self) -> list[int]:
-        """The worker processes; none if all environments are in this one."""
+        """Return the worker processes; none if all environments are in this one."""
         return [host.child.pid for host in self._hosts if isinstance(host, ProcessHost)]
 
     def close(self) -> None:
@@ -144,7 +139,7 @@ class Pool:
             raise fault
         call = self._last_call(w)
         if call and call in self._failed:
-            self._truncations[w][call.env, call.episode] = call.row
+            self._truncations[call.env, call.episode] = call.row
             sentence = f"{fault}; the episode was ended before it"
             return SurvivedFault(env=call.env, row=call.row, sentence=sentence, exact=False)
         env = call.env if call else self._tasks[w].indices[0]
@@ -159,27 +154,27 @@ class Pool:
     def _replace(self, w: int) -> bool:
         """Let a new worker collect the batch in place of one that failed; False if a replay led elsewhere."""
         task = self._tasks[w]
-        truncations = self._truncations[w]
         self._hosts[w].close()
-        self.buffers.progress.call[task.indices] = 0
-        self._hosts[w] = host = self._open(task)
-        host.wait_until_ready()
+        self.buffers.call[task.indices] = 0
+        self._hosts[w] = host = open_host(task, self._memory)
+        self._wait_until_ready([host])
         episodes = {i: self._episodes[i] for i in task.indices}
-        given_up = {i for i, e in episodes.items() if truncations.get((i, e.started)) == 0}
+        given_up = {i for i, e in episodes.items() if self._truncations.get((i, e.started)) == 0}
         failed = host.restore({i: e.without_steps() if i in given_up else e for i, e in episodes.items()})
-        host.start(truncations)
+        host.start(self._truncations)
         return not failed
 
     def _last_call(self, w: int) -> Call | None:
         """Return the worker's last call of an environment in this batch, if there was one."""
-        progress = self.buffers.progress
-        env = last_called(self._tasks[w].indices, progress)
+        env = last_called(self._tasks[w])
         if env is None:
             return None
-        return Call(env, int(progress.started[env]), int(progress.call[env]) % self._plan.steps)
+        return Call(env, int(self.buffers.started[env]), int(self.buffers.call[env]) % self._plan.steps)
 
-    def _open(self, task: Task) -> Host:
-        return LocalHost(task) if self._memory is None else ProcessHost(task, self._memory)
+    def _wait_until_ready(self, hosts: list[Host]) -> None:
+        for host in hosts:
+            if isinstance(host, ProcessHost):
+                host.wait_until_ready()
 
 
 def _split(n_envs: int, workers: int) -> list[list[int]]:

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from toppo.collect.actor import ActorFactory, mlp_actor_factory
+from toppo.collect.actor import mlp_actor_factory
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import FailedReplays, SurvivedFault, Truncations
-from toppo.collect.plan import Buffers, Plan
-from toppo.collect.worker import replay_difference
+from toppo.collect.worker import Task, replay_difference
 from toppo.envs.actions import random_action
 from toppo.envs.observations import mask_in
-from toppo.envs.vector import ResetSpec, VecEnv
+from toppo.envs.source import open_vec_env
+from toppo.envs.vector import ResetSpec
 from toppo.errors import EnvironmentFault
 from toppo.rng import Stream, seed_for
 
@@ -19,28 +19,31 @@ from toppo.rng import Stream, seed_for
 class VectorWorker:
     """Steps all environments of a run at once; the streams of randomness are those of ``Worker``."""
 
-    def __init__(
-        self, plan: Plan, vec_env: VecEnv, buffers: Buffers, actor_factory: ActorFactory | None = None
-    ) -> None:
-        """Take over the vector environment; the default actor is NumPy's."""
-        self.plan = plan
-        self.vec_env = vec_env
-        self.buffers = buffers
-        self._actor_factory = actor_factory or mlp_actor_factory(plan.spaces)
+    def __init__(self, task: Task) -> None:
+        """Open the vector environment."""
+        spaces = task.plan.spaces
+        n_envs = task.plan.n_envs
+        self.plan = task.plan
+        self.vec_env = open_vec_env(task.source, n_envs)
+        self.buffers = task.buffers
+        self._actor_factory = task.actor_factory or mlp_actor_factory(spaces)
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
-        self.started = [0] * plan.n_envs
-        self.rows = np.zeros((plan.n_envs, plan.spaces.row_size), plan.spaces.row_dtype)
-        self.due = np.ones(plan.n_envs, bool)  # for a reset
+        self.started = [0] * n_envs
+        self.rows = np.zeros((n_envs, spaces.row_size), spaces.row_dtype)
+        self.due = np.ones(n_envs, bool)  # for a reset
 
-    def collect(self, truncations: Truncations | None = None) -> list[SurvivedFault]:
-        """Fill the buffers; no fault is survived here, and no episode truncated."""
+    def start(self, truncations: Truncations) -> None:
+        """Leave the work to ``finish``, which can truncate no episode: all environments step together."""
+
+    def finish(self) -> list[SurvivedFault]:
+        """Fill the buffers; no fault is survived here."""
         b = self.buffers
         images = self.plan.spaces.images
         actor = self._actor_factory(b.mean, b.inv_std, b.weights, self.plan.n_envs)
         self.finals.clear()
         if self.plan.reset_each_batch:
             self.due[:] = True
-        b.progress.begun[:] = self.due
+        b.begun[:] = self.due
         for t in range(self.plan.steps):
             self._reset(np.flatnonzero(self.due))
             b.obs[t] = self.rows
@@ -58,7 +61,7 @@ class VectorWorker:
                 b.next_obs[t] = step.rows
         if images:
             b.next_obs[:] = self.rows
-        b.progress.started[:] = self.started
+        b.started[:] = self.started
         return []
 
     def restore(self, episodes: Mapping[int, OpenEpisode]) -> FailedReplays:

@@ -1,12 +1,13 @@
 """A worker owns environments and fills its columns of a batch; it never imports JAX."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from toppo.collect.actor import ActorFactory, mlp_actor_factory
 from toppo.collect.episodes import OpenEpisode
-from toppo.collect.faults import FailedReplays, OnNan, SurvivedFault, Truncations
+from toppo.collect.faults import STRICT, FailedReplays, FaultPolicy, SurvivedFault, Truncations
 from toppo.collect.plan import Buffers, Plan
 from toppo.envs import Source, open_environment
 from toppo.envs.observations import live_rows
@@ -26,47 +27,55 @@ def replay_difference(name: str, episode: OpenEpisode, rewards: np.ndarray, obs:
     return None
 
 
+class Task(NamedTuple):
+    """All that a worker is made from."""
+
+    plan: Plan
+    indices: list[int]  # of its environments, consecutive
+    source: Source
+    buffers: Buffers
+    fault_policy: FaultPolicy = STRICT
+    actor_factory: ActorFactory | None = None  # the NumPy actor's if None
+    cores: Sequence[int] = ()  # that its process is pinned to; any if empty
+
+
 class Worker:
     """Steps some of a run's environments, each with its own streams of randomness."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        indices: Sequence[int],
-        source: Source,
-        buffers: Buffers,
-        on_nan: OnNan = "raise",
-        actor_factory: ActorFactory | None = None,
-    ) -> None:
-        """Make the environments number ``indices``, which are consecutive; the default actor is NumPy's."""
-        self.plan = plan
-        self.indices = indices
-        self.buffers = buffers
-        self.on_nan = on_nan
-        self._actor_factory = actor_factory or mlp_actor_factory(plan.spaces)
+    def __init__(self, task: Task) -> None:
+        """Make the environments."""
+        spaces = task.plan.spaces
+        self.plan = task.plan
+        self.indices = task.indices
+        self.buffers = task.buffers
+        self.on_nan = task.fault_policy.on_nan
+        self._actor_factory = task.actor_factory or mlp_actor_factory(spaces)
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
-        self._columns = slice(indices[0], indices[-1] + 1)
-        self.rows = live_rows(plan.spaces.row_size, plan.spaces.row_dtype, len(indices))
+        self._columns = slice(self.indices[0], self.indices[-1] + 1)
+        self.rows = live_rows(spaces.row_size, spaces.row_dtype, len(self.indices))
         self.envs = {
-            i: open_environment(source, i, plan.spaces.masked, row) for i, row in zip(indices, self.rows, strict=True)
+            i: open_environment(task.source, i, spaces.masked, row)
+            for i, row in zip(self.indices, self.rows, strict=True)
         }
         # Where an episode may have to be ended and begun again in the middle of a row, they step one by one.
-        self._batch_step = batch_step(list(self.envs.values()), self.rows) if on_nan == "raise" else None
-        self.started = dict.fromkeys(indices, 0)
-        self.due = set(indices)  # for a reset
+        self._batch_step = batch_step(list(self.envs.values()), self.rows) if self.on_nan == "raise" else None
+        self.started = dict.fromkeys(self.indices, 0)
+        self.due = set(self.indices)  # for a reset
         self._calls = 0
         self._truncations: Truncations = {}
         self._survived: list[SurvivedFault] = []
 
-    def collect(self, truncations: Truncations | None = None) -> list[SurvivedFault]:
+    def start(self, truncations: Truncations) -> None:
+        """Leave the work to ``finish``: nobody collects while this process does something else."""
+        self._truncations = truncations
+
+    def finish(self) -> list[SurvivedFault]:
         """Fill this worker's columns of the buffers, all its environments in step; return the faults it survived."""
         b = self.buffers
         rows = self.rows
         columns = self._columns
         noise = b.noise[:, columns]
         actor = self._actor_factory(b.mean, b.inv_std, b.weights, len(rows))
-        self._truncations = truncations or {}
-        self._survived = []
         self._prepare_batch()
         for t in range(self.plan.steps):
             for i in sorted(self.due):
@@ -90,12 +99,13 @@ class Worker:
     def _prepare_batch(self) -> None:
         """Clear what the batch before left."""
         b = self.buffers
+        self._survived = []
         self.finals.clear()
         if self.plan.reset_each_batch:
             self.due = set(self.indices)
         for i in self.indices:
-            b.progress.begun[i] = i in self.due
-            b.progress.started[i] = self.started[i]
+            b.begun[i] = i in self.due
+            b.started[i] = self.started[i]
         for flags in (b.terminated, b.ended, b.over):
             flags[:, self._columns] = False
 
@@ -133,7 +143,7 @@ class Worker:
         """Take row ``t`` in all environments."""
         b = self.buffers
         columns = self._columns
-        self._note_call(t, columns, b.progress.step[columns] + 1)
+        self._note_call(t, columns, b.step[columns] + 1)
         b.reward[t, columns], ends = step(actions)
         for j, terminated in ends:
             i = self.indices[j]
@@ -171,16 +181,15 @@ class Worker:
             b.next_obs[-1, columns] = self.rows
 
     def _reset(self, t: int, i: int) -> None:
-        self.buffers.progress.started[i] = self.started[i]
+        self.buffers.started[i] = self.started[i]
         self._note_call(t, i, 0)
         self.envs[i].reset(seed_for(self.plan.seed, Stream.ENV_RESET, i, self.started[i] - 1))
 
     def _note_call(self, t: int, i: int | slice, step: int | np.ndarray) -> None:
         """Note the call that follows where the run can read it, in case it never returns."""
         self._calls += self.plan.steps
-        progress = self.buffers.progress
-        progress.call[i] = self._calls + t
-        progress.step[i] = step
+        self.buffers.call[i] = self._calls + t
+        self.buffers.step[i] = step
 
     def _survive(self, t: int, i: int, fault: NotFinite) -> None:
         """Truncate the episode before the row that failed, or raise."""
@@ -193,7 +202,7 @@ class Worker:
     def _truncate_before(self, t: int, i: int) -> None:
         b = self.buffers
         if t == 0:
-            b.progress.begun[i] = True
+            b.begun[i] = True
         elif not b.ended[t - 1, i]:
             self._end(t - 1, i, b.obs[t, i])
         self.due.add(i)

@@ -13,9 +13,10 @@ from contextlib import suppress
 
 from toppo.collect.child import receive, send
 from toppo.collect.episodes import OpenEpisode
+from toppo.collect.faults import FaultPolicy
 from toppo.collect.pinning import pin, use_batch_scheduling
 from toppo.collect.plan import buffers_in, plan_from_json
-from toppo.collect.worker import Worker
+from toppo.collect.worker import Task, Worker
 from toppo.envs.check import check_env
 from toppo.envs.source import from_address
 from toppo.envs.spaces_json import spaces_to_json
@@ -33,14 +34,21 @@ def serve(commands: int, replies: int, *memory: int) -> None:
     pin(hello["cores"])
     use_batch_scheduling()
     plan = plan_from_json(hello["plan"])
-    buffers = buffers_in(plan, memoryview(mmap.mmap(memory[0], 0)))
-    worker = Worker(plan, hello["indices"], source, buffers, hello["on_nan"])
+    worker = Worker(
+        Task(
+            plan=plan,
+            indices=hello["indices"],
+            source=source,
+            buffers=buffers_in(plan, memoryview(mmap.mmap(memory[0], 0))),
+            fault_policy=FaultPolicy(on_nan=hello["on_nan"]),
+        )
+    )
     send(replies, {"ok": True})
     while True:
         command, arrays = receive(commands)
         if command["do"] == "collect":
-            survived = worker.collect({(i, episode): row for i, episode, row in command["truncations"]})
-            send(replies, {"ok": True, "survived": [fault._asdict() for fault in survived]})
+            worker.start({(i, episode): row for i, episode, row in command["truncations"]})
+            send(replies, {"ok": True, "survived": [fault._asdict() for fault in worker.finish()]})
         else:
             episode = OpenEpisode(started=command["started"], **arrays)
             send(replies, {"ok": True, "failed": worker.restore_one(command["env"], episode)})
