@@ -331,3 +331,9 @@ def test_help_shows_the_defaults_of_the_environment(order, capsys, monkeypatch):
     flat = re.sub(r"[\s│|]+", " ", help_of(capsys, "train", *order))
     line = help_texts(Common)["reset_each_batch"]
     assert f"{line} (default: True)" in flat
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_80_columns(capsys, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, help_of(capsys, command).splitlines())) <= 80

@@ -31,7 +31,7 @@ class EvaluateFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class PlotFlags:
-    """Draw the learning curves of runs. Runs of one algorithm on one environment are averaged over their seeds."""
+    """Draw learning curves, one per algorithm and environment: the mean over runs."""
 
     runs: Annotated[tuple[Path, ...], flag("Run directories.", "RUN")]
     out: Annotated[Path, flag("Image to write (png, svg or pdf).")] = Path("curve.png")

@@ -30,7 +30,9 @@ OwnEnv = Annotated[str | None, flag("Environment id, if Gymnasium does not know 
 class ExecutionFlags:
     """How the run is carried out. Without faults, nothing here changes its numbers."""
 
-    workers: Annotated[int | None, flag("Worker processes; 0: none (default: up to one per core).", "INT")] = None
+    workers: Annotated[
+        int | None, flag("Worker processes; 0: none (default: one per environment and core).", "INT")
+    ] = None
     checkpoint_every: CheckpointEvery = 50_000
     tensorboard: Annotated[bool, flag("Write TensorBoard event files.")] = True
     on_nan: Annotated[OnNan, flag("If an environment gives NaN or infinity: fail, or truncate the episode.")] = "raise"

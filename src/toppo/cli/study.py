@@ -35,7 +35,7 @@ class StudyExecutionFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyFlags:
-    """Train algorithms x environments x seeds. Finished runs are skipped, unfinished ones are resumed."""
+    """Train algorithms x environments x seeds; the same command continues a study."""
 
     study: Annotated[str, flag(f"One of {', '.join(PAPER)}, or a JSON file.", "STUDY")]
     seeds: Annotated[int | None, flag("Seeds per algorithm and environment (default: the study's).", "INT")] = None
@@ -45,7 +45,7 @@ class StudyFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFlags:
-    """Write one self-contained page about many runs: comparisons with intervals, figures, tables, run times."""
+    """Write one page about many runs: comparisons, figures, tables, run times."""
 
     folder: Annotated[Path, flag("Directory with run directories or with the compact curves of a study.", "DIR")]
     out: Annotated[Path | None, flag("Page to write (default: DIR/report.html).", "PATH")] = None
@@ -54,7 +54,7 @@ class ReportFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceFlags:
-    """Make a figure of the paper, end to end. A figure with a study continues where it was stopped."""
+    """Make a figure of the paper, end to end; the same command continues it."""
 
     figure: Annotated[str, flag("A name that `toppo list` shows.", "FIGURE")]
     scale: Annotated[Literal["quick", "paper"], flag("quick: minutes, to try it; paper: the paper's budget.")] = "quick"
