@@ -255,10 +255,32 @@ def test_a_run_with_hidden_randomness_is_continued_and_marked(tmp_path):
     assert {(e["length"], e["return"]) for e in episodes} == {(23, 23.0)}
 
 
+class HiddenLater(probes.Hidden):
+    """Hides its randomness from the check before training, which takes 20 steps."""
+
+    def act(self, action):
+        obs, reward, terminated, _ = super().act(action)
+        return (obs if self.t > 25 else np.zeros_like(obs)), reward, terminated, self.t >= 50
+
+
+def test_a_replay_that_leads_elsewhere_marks_the_run(tmp_path):
+    spec = spec_for("hidden", "ppo", 96, 0, **tiny(n_steps=32, warmup_steps=0))
+    options = RunOptions(workers=0, checkpoint_every=32, tensorboard=False)
+    with pytest.raises(Enough):
+        runs.start(spec, HiddenLater, tmp_path / "run", options, until(32))
+    told = []
+    runs.resume(tmp_path / "run", HiddenLater, options, until(10**6), told.append)
+    (warning,) = told
+    assert warning.startswith("warning: ")
+    assert warning.endswith(": resumed, not bit-exact")
+    assert "does not repeat itself" not in warning
+    assert json.loads((tmp_path / "run" / "status.json").read_text())["exact"] is False
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_checkpoint_that_is_not_exact_makes_no_exact_run(tmp_path, exact):
     """Nothing but the checkpoint knows of a fault that was survived before it."""
-    spec = spec_for("flip", "ppo", 96, 0, **TINY)
+    spec = spec_for("flip", "ppo", 96, 0, **tiny(n_steps=32, warmup_steps=0))
     options = RunOptions(workers=0, checkpoint_every=32, tensorboard=False)
     with pytest.raises(Enough):
         runs.start(spec, probes.flip, tmp_path / "run", options, until(32))
@@ -286,7 +308,7 @@ def test_an_environment_that_changes_the_directory_does_not_move_the_run(tmp_pat
         folder.mkdir()
     monkeypatch.setattr(Straying, "where", away)
     monkeypatch.chdir(home)
-    spec = spec_for("flip", "ppo", 96, 0, **TINY)
+    spec = spec_for("flip", "ppo", 96, 0, **tiny(n_steps=32, warmup_steps=0))
     options = RunOptions(workers=0, checkpoint_every=32, evaluate_every=32)
     with pytest.raises(Enough):
         runs.start(spec, Straying, Path("run"), options, until(32))
