@@ -96,24 +96,78 @@ def test_the_label_of_a_function_is_its_name():
     assert open_environment(resolve("Pendulum-v1"), 0).name == "Pendulum-v1 (environment 0)"
 
 
-class Shrinking(probes.Walk):
-    """Shows one number instead of two from its third step on."""
+class Turning(gym.Env):
+    """Keeps its word until its third step, and then changes one value."""
 
-    def act(self, action):
-        place, *rest = super().act(action)
-        return place[: 1 if self.t > 2 else 2], *rest
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, space, obs, field, value):
+        self.observation_space = space
+        self.usual = {"obs": obs, "reward": 1.0, "terminated": False, "truncated": False, "info": {}}
+        self.turned = self.usual | {field: value}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.usual["obs"], {}
+
+    def step(self, action):
+        self.t += 1
+        return tuple((self.turned if self.t == 3 else self.usual).values())
 
 
-def test_an_observation_of_another_shape_is_not_stretched():
-    env = Environment(Shrinking(), "shrinking")
+BOX = gym.spaces.Box(-1, 1, (2, 3), np.float32)
+FINE = np.zeros((2, 3), np.float32)
+PAIR = gym.spaces.MultiDiscrete([3, 4], start=[0, 5])
+IMAGE = gym.spaces.Box(0, 255, (4, 4), np.uint8)
+DARK = np.zeros((4, 4), np.uint8)
+NESTED = gym.spaces.Dict({"a": gym.spaces.Discrete(3, start=1), "b": BOX})
+TURNS = [
+    (BOX, FINE, "obs", FINE[:1], "the observation has shape (1, 3), but its space has (2, 3)"),
+    (BOX, FINE, "obs", FINE.T, "the observation has shape (3, 2), but its space has (2, 3)"),
+    (BOX, FINE, "obs", FINE.ravel(), "the observation has shape (6,), but its space has (2, 3)"),
+    (gym.spaces.Discrete(3), 0, "obs", -1, "the observation is int -1, which is not in its space"),
+    (gym.spaces.Discrete(3), 0, "obs", 3, "the observation is int 3, which is not in its space"),
+    (gym.spaces.Discrete(3), 0, "obs", 0.9, "the observation is float 0.9, which is not in its space"),
+    (PAIR, [0, 5], "obs", [-1, 5], "the observation is list [-1, 5], which is not in its space"),
+    (PAIR, [0, 5], "obs", [0, 4], "the observation is list [0, 4], which is not in its space"),
+    (PAIR, [0, 5], "obs", [3, 5], "the observation is list [3, 5], which is not in its space"),
+    (PAIR, [0, 5], "obs", [0, 9], "the observation is list [0, 9], which is not in its space"),
+    (NESTED, {"a": 1, "b": FINE}, "obs", {"a": 0, "b": FINE}, "the observation's entry 'a' is int 0, which is not in"),
+    (NESTED, {"a": 1, "b": FINE}, "obs", {"a": 1, "b": FINE.T}, "entry 'b' has shape (3, 2), but its space has (2, 3)"),
+    (IMAGE, DARK, "obs", DARK.astype(np.float32), "which is not in its space"),
+    (IMAGE, DARK, "obs", DARK.astype(int) - 1, "which is not in its space"),
+    (BOX, FINE, "reward", "1.0", "the reward is str '1.0', but must be one number"),
+    (BOX, FINE, "reward", True, "the reward is bool True, but must be one number"),
+    (BOX, FINE, "reward", np.ones(1), "the reward is ndarray array([1.]), but must be one number"),
+    (BOX, FINE, "terminated", 1, "the flag terminated is int 1, but must be True or False"),
+    (BOX, FINE, "truncated", 0, "the flag truncated is int 0, but must be True or False"),
+]
+
+
+@pytest.mark.parametrize(("space", "obs", "field", "value", "sentence"), TURNS, ids=[turn[-1] for turn in TURNS])
+def test_a_value_of_another_kind_than_before_is_refused(space, obs, field, value, sentence):
+    env = Environment(Turning(space, obs, field, value), "turning")
     env.reset(0)
-    back = np.full(2, -1.0, np.float32)
-    env.step(back)
-    env.step(back)
-    with pytest.raises(
-        EnvironmentFault, match=r"shrinking: step 3 .*: the observation has shape \(1,\), but its space"
-    ):
-        env.step(back)
+    action = np.asarray(0)
+    env.step(action)
+    env.step(action)
+    with pytest.raises(EnvironmentFault, match=r"^turning: step 3 of the episode with seed 0: the ") as fault:
+        env.step(action)
+    assert sentence in str(fault.value)
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("reward", np.float32(1)), ("reward", 1), ("reward", np.array(1.0)), ("terminated", np.bool_(False))],
+)
+def test_numpys_numbers_and_flags_are_as_good_as_pythons(field, value):
+    env = Environment(Turning(BOX, FINE, field, value), "turning")
+    env.reset(0)
+    answers = [env.step(np.asarray(0)) for _ in range(4)]
+    assert answers == [(1.0, False, False)] * 4
+    assert {tuple(map(type, answer)) for answer in answers} == {(float, bool, bool)}
 
 
 def test_an_environment_that_wants_to_leave_does_not_take_the_program_with_it():

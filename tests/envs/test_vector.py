@@ -15,6 +15,7 @@ from toppo.collect.faults import STRICT, FaultPolicy
 from toppo.collect.pool import open_pool
 from toppo.envs.check import check_env
 from toppo.envs.source import open_vec_env, resolve
+from toppo.envs.vector import ResetSpec
 from toppo.errors import EnvironmentFault, ToppoError
 
 
@@ -186,6 +187,29 @@ def test_what_a_vector_environment_shows_is_held_against_its_space(space, first,
     with pytest.raises(EnvironmentFault, match=r"Liar \(environment [01]\): ") as refusal:
         look(Liar(space, first, later))
     assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "sentence"),
+    [
+        (0, np.zeros((2, 1, 2), np.float32), "Liar (environment 0): after a step, the observation has shape (1, 2)"),
+        (1, np.array(["1", "2"]), "Liar: step() returned rewards of type <U1, but they must be numbers"),
+        (1, np.ones(2, bool), "Liar: step() returned rewards of type bool, but they must be numbers"),
+        (2, np.ones(2, int), "Liar: step() returned terminated of type int64, but they must be booleans"),
+        (3, np.ones(2, int), "Liar: step() returned truncated of type int64, but they must be booleans"),
+    ],
+)
+def test_a_vector_environment_that_turns_after_the_check_is_refused(place, value, sentence, monkeypatch):
+    liar = Liar(BOX, BOTH, BOTH)
+    vec_env = open_vec_env(resolve(liar), 2)
+    vec_env.reset({0: ResetSpec(0), 1: ResetSpec(0)})
+    actions = np.zeros((2, 2), np.float32)
+    vec_env.step(actions)
+    answer = liar.step(actions)
+    monkeypatch.setattr(liar, "step", lambda actions: (*answer[:place], value, *answer[place + 1 :]))
+    with pytest.raises(EnvironmentFault) as fault:
+        vec_env.step(actions)
+    assert sentence in str(fault.value)
 
 
 def test_what_is_odd_about_a_vector_environment_is_noted_once():

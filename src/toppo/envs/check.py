@@ -12,8 +12,9 @@ import numpy as np
 
 from toppo.envs.actions import action_to_env, mask_reader, random_action
 from toppo.envs.observations import check_observation, fits_float32, mask_in, part_of
+from toppo.envs.single import flag_or_refuse, number_or_refuse
 from toppo.envs.source import Source, make, open_vec_env
-from toppo.envs.spaces import BadValue, Env, Info, Obs, Spaces, describe, shortened
+from toppo.envs.spaces import BadValue, Env, EnvAction, Info, Obs, Spaces, describe, shortened
 from toppo.envs.vector import LATE_MASK, GymVecEnv, ResetSpec, VecEnv
 from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, in_one_line, prefixed
 
@@ -28,47 +29,23 @@ ReportCall = Callable[[str], None]
 
 
 def check_env(source: Source, report_call: ReportCall = lambda call: None) -> tuple[Spaces, list[str]]:
-    """The spaces of an environment that passes the check, and notes on what is odd about it."""
+    """The spaces of an environment that passes the check, and notes on what is odd about it.
+
+    ``report_call`` gets the name of every call before it is made, for the case that it never returns.
+    """
     if source.is_vector:
         return _check_vector(source)
     env = make(source)
     try:
         with prefixed(source.name):
-            return check_single(CallReporter(env, report_call))
+            return check_single(env, report_call)
     finally:
         if not source.is_object:
             with suppress(*ENV_EXCEPTIONS):
                 env.close()
 
 
-class CallReporter(gym.Wrapper[Obs, object, Obs, object]):
-    """Reports every call before it is made, for the case that it never returns."""
-
-    def __init__(self, env: Env, report_call: ReportCall) -> None:
-        """Report the calls of this environment."""
-        super().__init__(env)
-        self._report_call = report_call
-        self._t = 0
-
-    @property
-    def spec(self) -> gym.envs.registration.EnvSpec | None:  # type: ignore[override]
-        """The environment's own spec: Gymnasium's wrapper would try to copy it."""
-        return self.env.spec
-
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Obs, Info]:
-        """Report and reset."""
-        self._t = 0
-        self._report_call(f"reset(seed={seed})")
-        return self.env.reset(seed=seed)
-
-    def step(self, action: object) -> tuple[Obs, object, bool, bool, Info]:  # type: ignore[override]
-        """Report and step."""
-        self._t += 1
-        self._report_call(f"step {self._t}")
-        return self.env.step(action)
-
-
-def check_single(env: Env) -> tuple[Spaces, list[str]]:
+def check_single(env: Env, report_call: ReportCall = lambda call: None) -> tuple[Spaces, list[str]]:
     """``check_env`` for one environment."""
     for name in ("observation_space", "action_space"):
         if not isinstance(found := getattr(env, name, None), gym.Space):
@@ -76,12 +53,13 @@ def check_single(env: Env) -> tuple[Spaces, list[str]]:
                 f"{name} is {shortened(found)}, but must be a space: define self.{name} = gymnasium.spaces... in "
                 "__init__"
             )
-    _, info = _checked_reset(env, 0)
+    calls = CallReporter(env, report_call)
+    _, info = calls.reset(0)
     spaces = describe(env)
     notes = _notes_on(spaces)
     if not spaces.discrete and "action_mask" in info:
         notes.append(UNUSED_MASK)
-    if _play(env, spaces, notes) != _play(env, spaces, []):
+    if _play(calls, spaces, notes) != _play(calls, spaces, []):
         notes.append(NOT_REPEATED)
     return spaces, list(dict.fromkeys(notes))
 
@@ -90,27 +68,28 @@ def _notes_on(spaces: Spaces) -> list[str]:
     return [f"the observation's entry {name!r} is text and is left out" for name in spaces.left_out]
 
 
-def _play(env: Env, spaces: Spaces, notes: list[str]) -> list[bytes]:
+def _play(calls: "CallReporter", spaces: Spaces, notes: list[str]) -> list[bytes]:
     """Check every one of a few random steps; the bytes of all observations and rewards."""
+    space = calls.env.observation_space
     rng = np.random.default_rng(0)
     to_env = action_to_env(spaces)
-    read_mask = mask_reader(env, spaces)
+    read_mask = mask_reader(calls.env, spaces)
     found = []
-    obs, info = _checked_reset(env, 1)
+    obs, info = calls.reset(1)
     for t in range(STEPS):
-        check_observation(obs, spaces, env.observation_space, "reset()" if t == 0 else "step()", notes)
+        check_observation(obs, spaces, space, "reset()" if t == 0 else "step()", notes)
         found.append(b"".join(np.ascontiguousarray(part_of(obs, part)).tobytes() for part in spaces.parts))
         try:
             mask = read_mask(info, False)
         except BadValue as error:
             raise EnvironmentFault(str(error)) from error
-        obs, reward, ended, info = _checked_step(env, to_env(_probing_action(spaces, mask, rng)))
+        obs, reward, ended, info = calls.step(to_env(_probing_action(spaces, mask, rng)))
         if spaces.discrete and not spaces.masked and "action_mask" in info:
             raise EnvironmentFault(LATE_MASK)
         found.append(np.float64(reward).tobytes())
         if ended:
-            check_observation(obs, spaces, env.observation_space, "step()", notes)
-            obs, info = _checked_reset(env, 2 + t)
+            check_observation(obs, spaces, space, "step()", notes)
+            obs, info = calls.reset(2 + t)
     return found
 
 
@@ -120,20 +99,58 @@ def _probing_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Gene
     return action if spaces.discrete else 2 * action
 
 
-def _checked_reset(env: Env, seed: int) -> tuple[Obs, Info]:
-    try:
-        answer = env.reset(seed=seed)
-    except ENV_EXCEPTIONS as error:
-        if isinstance(error, TypeError) and not _takes_seed_and_options(env):
+class CallReporter:
+    """Reports every call of an environment before it is made, and checks the form of the answer."""
+
+    def __init__(self, env: Env, report_call: ReportCall) -> None:
+        """Report the calls of this environment."""
+        self.env = env
+        self._report_call = report_call
+        self._t = 0
+
+    def reset(self, seed: int) -> tuple[Obs, Info]:
+        """Observation and info of a reset."""
+        self._t = 0
+        self._report_call(f"reset(seed={seed})")
+        try:
+            answer = self.env.reset(seed=seed)
+        except ENV_EXCEPTIONS as error:
+            if isinstance(error, TypeError) and not _takes_seed_and_options(self.env):
+                raise EnvironmentFault(
+                    f"reset(seed=...) cannot be called ({error}): define reset(self, *, seed=None, options=None)"
+                ) from error
+            raise EnvironmentFault(f"reset(seed={seed}) raised {in_one_line(error)}") from error
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise EnvironmentFault(f"reset() returned {shortened(answer)}, but must return (observation, info)")
+        if not isinstance(answer[1], dict):
+            raise EnvironmentFault(f"reset() returned {shortened(answer[1])} as info, but info must be a dictionary")
+        return answer
+
+    def step(self, action: EnvAction) -> tuple[Obs, float, bool, Info]:
+        """Observation, reward, whether the episode ended, and info of a step."""
+        self._t += 1
+        self._report_call(f"step {self._t}")
+        try:
+            answer: object = self.env.step(action)
+        except ENV_EXCEPTIONS as error:
+            raise EnvironmentFault(f"step({action!r}) raised {in_one_line(error)}") from error
+        if not isinstance(answer, tuple) or len(answer) != 5:
+            old = " (the four values of Gym before 0.26)" if isinstance(answer, tuple) and len(answer) == 4 else ""
             raise EnvironmentFault(
-                f"reset(seed=...) cannot be called ({error}): define reset(self, *, seed=None, options=None)"
-            ) from error
-        raise EnvironmentFault(f"reset(seed={seed}) raised {in_one_line(error)}") from error
-    if not isinstance(answer, tuple) or len(answer) != 2:
-        raise EnvironmentFault(f"reset() returned {shortened(answer)}, but must return (observation, info)")
-    if not isinstance(answer[1], dict):
-        raise EnvironmentFault(f"reset() returned {shortened(answer[1])} as info, but info must be a dictionary")
-    return answer
+                f"step() returned {shortened(answer)}{old}, but must return (observation, reward, terminated, "
+                "truncated, info)"
+            )
+        obs, reward, terminated, truncated, info = answer
+        try:
+            reward = number_or_refuse(reward)
+            ended = flag_or_refuse("terminated", terminated) | flag_or_refuse("truncated", truncated)
+        except BadValue as error:
+            raise EnvironmentFault(f"after a step, {error}") from error
+        if not fits_float32(reward):
+            raise EnvironmentFault(f"step() returned the reward {reward}, but rewards must be finite in float32")
+        if not isinstance(info, dict):
+            raise EnvironmentFault(f"step() returned {shortened(info)} as info, but info must be a dictionary")
+        return obs, reward, ended, info
 
 
 def _takes_seed_and_options(env: Env) -> bool:
@@ -142,32 +159,6 @@ def _takes_seed_and_options(env: Env) -> bool:
     takes_all = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
     known = takes_all or {"seed", "options"} <= {p.name for p in parameters}
     return known and (not isinstance(env, gym.Wrapper) or _takes_seed_and_options(env.env))
-
-
-def _checked_step(env: Env, action: object) -> tuple[Obs, float, bool, Info]:
-    """What ``step`` gives, if it has the right form: observation, reward, whether the episode ended, info."""
-    try:
-        answer: object = env.step(action)
-    except ENV_EXCEPTIONS as error:
-        raise EnvironmentFault(f"step({action!r}) raised {in_one_line(error)}") from error
-    if not isinstance(answer, tuple) or len(answer) != 5:
-        old = " (the four values of Gym before 0.26)" if isinstance(answer, tuple) and len(answer) == 4 else ""
-        raise EnvironmentFault(
-            f"step() returned {shortened(answer)}{old}, but must return (observation, reward, terminated, truncated, "
-            "info)"
-        )
-    obs, reward, terminated, truncated, info = answer
-    number = isinstance(reward, int | float | np.number) or (isinstance(reward, np.ndarray) and reward.shape == ())
-    if not number or isinstance(reward, bool | np.complexfloating):
-        raise EnvironmentFault(f"step() returned {shortened(reward)} as reward, but a reward must be one number")
-    if not fits_float32(reward):
-        raise EnvironmentFault(f"step() returned the reward {reward}, but rewards must be finite in float32")
-    for name, flag in (("terminated", terminated), ("truncated", truncated)):
-        if not isinstance(flag, bool | np.bool_):
-            raise EnvironmentFault(f"step() returned {shortened(flag)} as {name}, but it must be True or False")
-    if not isinstance(info, dict):
-        raise EnvironmentFault(f"step() returned {shortened(info)} as info, but info must be a dictionary")
-    return obs, float(reward), bool(terminated or truncated), info
 
 
 def _check_vector(source: Source) -> tuple[Spaces, list[str]]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+MujocoEnv = Any  # one of Gymnasium's, or its model: the attributes differ from task to task
 TaskStep = Callable[[np.ndarray], tuple[float, bool]]
 """An action in; reward, before the action's cost, and terminated out."""
 
@@ -27,7 +28,7 @@ def control_costs(actions: np.ndarray, weight: float) -> np.ndarray:
     return found
 
 
-def fast_step(env: Any, row: np.ndarray) -> FastStep | None:
+def fast_step(env: MujocoEnv, row: np.ndarray) -> FastStep | None:
     """The fast step of an environment that shows what it observes in ``row``.
 
     None if the environment is not exactly one of Gymnasium's tasks.
@@ -39,12 +40,12 @@ def fast_step(env: Any, row: np.ndarray) -> FastStep | None:
     return task(env, row)
 
 
-def class_of(env: Any) -> str:
+def class_of(env: MujocoEnv) -> str:
     """The name of its class, with the module that it is in."""
     return f"{type(env).__module__}.{type(env).__name__}"
 
 
-def disable_island_search(model: Any) -> None:
+def disable_island_search(model: MujocoEnv) -> None:
     """Spare the simulator the search for parts of a body that do not touch, where there is one tree of joints only.
 
     It takes 3 to 7% of a step, and what is one part is solved as it would be without it.
@@ -55,7 +56,7 @@ def disable_island_search(model: Any) -> None:
         model.opt.disableflags |= int(getattr(mjtDisableBit, "mjDSBL_ISLAND", 0))  # older ones do not look for any
 
 
-def forward(env: Any, row: np.ndarray, hidden: int) -> FastStep:
+def forward(env: MujocoEnv, row: np.ndarray, hidden: int) -> FastStep:
     """HalfCheetah and Swimmer: forward velocity less control; the first ``hidden`` coordinates are not observed."""
     x, dt, weight = env.data.qpos.item, env.dt, env._forward_reward_weight
     simulate, observe = _simulate(env), _observe(env, row, hidden)
@@ -69,7 +70,7 @@ def forward(env: Any, row: np.ndarray, hidden: int) -> FastStep:
     return FastStep(step, env._ctrl_cost_weight)
 
 
-def upright(env: Any, row: np.ndarray, state_range: tuple[float, float]) -> FastStep:
+def upright(env: MujocoEnv, row: np.ndarray, state_range: tuple[float, float]) -> FastStep:
     """Hopper and Walker2d: as ``forward``, with a reward for standing, and the end when it falls."""
     qpos, qvel, dt, weight = env.data.qpos, env.data.qvel, env.dt, env._forward_reward_weight
     simulate, observe = _simulate(env), _observe(env, row, 1, clip=10.0)
@@ -92,7 +93,7 @@ def upright(env: Any, row: np.ndarray, state_range: tuple[float, float]) -> Fast
     return FastStep(step, env._ctrl_cost_weight)
 
 
-def reacher(env: Any, row: np.ndarray) -> FastStep:
+def reacher(env: MujocoEnv, row: np.ndarray) -> FastStep:
     """Reacher: the distance of the fingertip from the target, and control."""
     qpos, qvel = env.data.qpos, env.data.qvel
     fingertip, target = env.data.body("fingertip").xpos, env.data.body("target").xpos
@@ -111,7 +112,7 @@ def reacher(env: Any, row: np.ndarray) -> FastStep:
     return FastStep(step, env._reward_control_weight)
 
 
-def humanoid(env: Any, row: np.ndarray) -> FastStep:
+def humanoid(env: MujocoEnv, row: np.ndarray) -> FastStep:
     """Humanoid: as ``upright``, measured at the centre of mass, with a cost of contacts."""
     data, dt, weight, control_weight = env.data, env.dt, env._forward_reward_weight, env._ctrl_cost_weight
     simulate, observe, contact = _simulate(env, forces=True), _observe_body(env, row), _contact_cost(env, "contact")
@@ -136,7 +137,7 @@ def humanoid(env: Any, row: np.ndarray) -> FastStep:
     return FastStep(step)
 
 
-def humanoid_standup(env: Any, row: np.ndarray) -> FastStep:
+def humanoid_standup(env: MujocoEnv, row: np.ndarray) -> FastStep:
     """HumanoidStandup: the height of the torso, less control and contacts."""
     simulate, observe, contact = _simulate(env, forces=True), _observe_body(env, row), _contact_cost(env, "impact")
     z, control, control_weight, timestep = env.data.qpos, env.data.ctrl, env._ctrl_cost_weight, env.model.opt.timestep
@@ -149,7 +150,7 @@ def humanoid_standup(env: Any, row: np.ndarray) -> FastStep:
     return FastStep(step)
 
 
-def _simulate(env: Any, forces: bool = False) -> Callable[[np.ndarray], None]:
+def _simulate(env: MujocoEnv, forces: bool = False) -> Callable[[np.ndarray], None]:
     """Apply an action for ``frame_skip`` steps of the simulator, and find the contact forces if they are asked for."""
     from mujoco import mj_rnePostConstraint, mj_step
 
@@ -164,7 +165,7 @@ def _simulate(env: Any, forces: bool = False) -> Callable[[np.ndarray], None]:
     return simulate
 
 
-def _observe(env: Any, row: np.ndarray, hidden: int, clip: float = np.inf) -> Callable[[], None]:
+def _observe(env: MujocoEnv, row: np.ndarray, hidden: int, clip: float = np.inf) -> Callable[[], None]:
     """Positions, without the hidden ones, and velocities, clipped."""
     start = hidden if env._exclude_current_positions_from_observation else 0
     position, velocity = env.data.qpos[start:], env.data.qvel
@@ -182,7 +183,7 @@ def _observe(env: Any, row: np.ndarray, hidden: int, clip: float = np.inf) -> Ca
     return observe
 
 
-def _observe_body(env: Any, row: np.ndarray) -> Callable[[], np.ndarray]:
+def _observe_body(env: MujocoEnv, row: np.ndarray) -> Callable[[], np.ndarray]:
     """Positions, velocities, and what is asked for of inertia, velocity, actuation and contact of every body."""
     data, start = env.data, 2 if env._exclude_current_positions_from_observation else 0
     wanted = (
@@ -195,13 +196,13 @@ def _observe_body(env: Any, row: np.ndarray) -> Callable[[], np.ndarray]:
     return lambda: np.concatenate(parts, out=row)
 
 
-def _contact_cost(env: Any, name: str) -> Callable[[], float]:
+def _contact_cost(env: MujocoEnv, name: str) -> Callable[[], float]:
     weight, (low, high) = getattr(env, f"_{name}_cost_weight"), getattr(env, f"_{name}_cost_range")
     forces = env.data.cfrc_ext
     return lambda: np.minimum(np.maximum(weight * np.square(forces).sum(), low), high)
 
 
-TASKS: dict[str, Callable[[Any, np.ndarray], FastStep]] = {
+TASKS: dict[str, Callable[[MujocoEnv, np.ndarray], FastStep]] = {
     "gymnasium.envs.mujoco.half_cheetah_v5.HalfCheetahEnv": lambda env, row: forward(env, row, hidden=1),
     "gymnasium.envs.mujoco.swimmer_v5.SwimmerEnv": lambda env, row: forward(env, row, hidden=2),
     "gymnasium.envs.mujoco.hopper_v5.HopperEnv": lambda env, row: upright(env, row, env._healthy_state_range),

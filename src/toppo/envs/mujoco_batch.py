@@ -1,11 +1,10 @@
 """Several MuJoCo tasks of Gymnasium's in step, with nothing between two calls of the simulator where that can be."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from toppo.envs.mujoco import FastStep, class_of
+from toppo.envs.mujoco import FastStep, MujocoEnv, class_of
 
 TaskSteps = Callable[[np.ndarray], tuple[Sequence[float], Sequence[bool]]]
 """``Step`` for several environments: actions [E, A] in; rewards and terminated out, each [E]."""
@@ -28,7 +27,7 @@ class EnvError(Exception):
         self.place, self.error = place, error
 
 
-def fast_steps(envs: Sequence[Any], fast: Sequence[FastStep], rows: np.ndarray) -> TaskSteps:
+def fast_steps(envs: Sequence[MujocoEnv], fast: Sequence[FastStep], rows: np.ndarray) -> TaskSteps:
     """What the fast steps of several environments do, which show what they observe in ``rows`` [E, row].
 
     Between two calls of the simulator Python runs at a third of its speed, because nothing of it is left in the caches:
@@ -52,7 +51,7 @@ def fast_steps(envs: Sequence[Any], fast: Sequence[FastStep], rows: np.ndarray) 
     return step
 
 
-def run_all(envs: Sequence[Any], rows: np.ndarray, hidden: int, falls: bool, bounded: bool) -> TaskSteps:
+def run_all(envs: Sequence[MujocoEnv], rows: np.ndarray, hidden: int, falls: bool, bounded: bool) -> TaskSteps:
     """``forward`` or, if they can fall, ``upright`` for several environments."""
     datas, weight, dt = [env.data for env in envs], _each(envs, "_forward_reward_weight"), _each(envs, "dt")
     size = len(datas[0].qpos)
@@ -88,11 +87,11 @@ def run_all(envs: Sequence[Any], rows: np.ndarray, hidden: int, falls: bool, bou
     return run_or_fall
 
 
-def _each(envs: Sequence[Any], name: str) -> np.ndarray:
+def _each(envs: Sequence[MujocoEnv], name: str) -> np.ndarray:
     return np.array([getattr(env, name) for env in envs])
 
 
-def _simulate_all(envs: Sequence[Any]) -> Callable[[np.ndarray], None]:
+def _simulate_all(envs: Sequence[MujocoEnv]) -> Callable[[np.ndarray], None]:
     """Apply an action to each for ``frame_skip`` steps of the simulator."""
     from mujoco import mj_step
 

@@ -144,14 +144,14 @@ def number_or_refuse(reward: Obs) -> float:
     """The reward as a float; what is not one number is a ``BadValue``."""
     array = isinstance(reward, np.ndarray) and reward.shape == () and reward.dtype.kind in "iuf"
     if isinstance(reward, bool) or not (array or isinstance(reward, int | float | np.integer | np.floating)):
-        raise BadValue(f"its reward is {shortened(reward)}, but a reward must be one number")
+        raise BadValue(f"the reward is {shortened(reward)}, but must be one number")
     return float(reward)
 
 
 def flag_or_refuse(name: str, flag: object) -> bool:
     """The flag as Python's bool; what is not True or False is a ``BadValue``."""
     if not isinstance(flag, bool | np.bool_):
-        raise BadValue(f"its flag {name} is {shortened(flag)}, but it must be True or False")
+        raise BadValue(f"the flag {name} is {shortened(flag)}, but must be True or False")
     return bool(flag)
 
 

@@ -185,8 +185,8 @@ def _parts(space: Space, path: Path = ()) -> Iterator[Part]:
     elif isinstance(space, gym.spaces.Box) and space.dtype.kind in "biuf":
         yield Part(path, "image" if _is_image(space) else "numbers", tuple(map(int, space.shape)))
     elif isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
-        choices, starts, shape, _ = _choices(space)
-        yield Part(path, "choices", shape, choices, starts)
+        found = _discrete(space)
+        yield Part(path=path, kind="choices", shape=found.action_shape, choices=found.choices, starts=found.starts)
     elif path and space.dtype is not None and space.dtype.kind == "U":
         yield Part(path, "text", ())
     else:
@@ -202,34 +202,41 @@ def _is_image(space: gym.spaces.Box) -> bool:
     return bool(space.dtype == np.uint8 and full and len(space.shape) in (2, 3, 4) and 0 not in space.shape)
 
 
-def _choices(space: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str]:
+def _discrete(space: gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary) -> "_Choices":
     """How many values, the first of them, shape and type of a discrete space."""
-    counted = _count(space)
-    if sum(counted[0]) > MAX_CHOICES:
-        raise ToppoError(
-            f"the space {space} has {sum(counted[0]):,} choices, one input or output of the network each, but may have "
-            f"{MAX_CHOICES:,} at most: give large whole numbers as a Box"
-        )
-    return counted
-
-
-def _count(space: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str]:
+    shape = tuple(map(int, space.shape or ()))
     if isinstance(space, gym.spaces.Discrete):
-        return (int(space.n),), (int(space.start),), (), "int64"
-    shape = tuple(map(int, space.shape))
-    if isinstance(space, gym.spaces.MultiBinary):
-        return (2,) * prod(shape), (0,) * prod(shape), shape, "int8"
-    counts, starts = (tuple(int(x) for x in np.ravel(v)) for v in (space.nvec, space.start))
-    return counts, starts, shape, str(space.dtype)
+        found = _Choices((int(space.n),), (int(space.start),), shape, "int64")
+    elif isinstance(space, gym.spaces.MultiBinary):
+        found = _Choices((2,) * prod(shape), (0,) * prod(shape), shape, "int8")
+    else:
+        found = _Choices(_ints(space.nvec), _ints(space.start), shape, str(space.dtype))
+    if sum(found.choices) > MAX_CHOICES:
+        raise ToppoError(
+            f"the space {space} has {sum(found.choices):,} choices, one input or output of the network each, but may "
+            f"have {MAX_CHOICES:,} at most: give large whole numbers as a Box"
+        )
+    return found
+
+
+class _Choices(NamedTuple):
+    choices: tuple[int, ...]
+    starts: tuple[int, ...]
+    action_shape: tuple[int, ...]
+    action_dtype: str
+
+
+def _ints(values: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(x) for x in np.ravel(values))
 
 
 def _action(space: Space) -> dict[str, Any]:
     """The fields of ``Spaces`` that describe actions."""
     if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
-        choices, starts, shape, dtype = _choices(space)
-        if not choices:
+        found = _discrete(space)
+        if not found.choices:
             raise ToppoError(f"the action space is {space}, which has no entries")
-        return {"choices": choices, "starts": starts, "action_shape": shape, "action_dtype": dtype, **_bounds()}
+        return {**found._asdict(), "low": (), "high": ()}
     if not isinstance(space, gym.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
         raise ToppoError(
             f"the action space is {space}, but must be a Box of floats, Discrete, MultiDiscrete (for whole numbers) or "
@@ -237,10 +244,6 @@ def _action(space: Space) -> dict[str, Any]:
         )
     if np.all(space.low == space.high):
         raise ToppoError(f"the action space is {space}, but needs low < high in one dimension at least")
-    shape, dtype = tuple(map(int, space.shape)), str(space.dtype)
-    bounds = _bounds(space.low.ravel(), space.high.ravel())
-    return {"choices": (), "starts": (), "action_shape": shape, "action_dtype": dtype, **bounds}
-
-
-def _bounds(low: Any = (), high: Any = ()) -> dict[str, tuple[float, ...]]:
-    return {"low": tuple(float(x) for x in low), "high": tuple(float(x) for x in high)}
+    bounds = {"low": tuple(space.low.ravel().tolist()), "high": tuple(space.high.ravel().tolist())}
+    found = _Choices((), (), tuple(map(int, space.shape)), str(space.dtype))
+    return {**found._asdict(), **bounds}
