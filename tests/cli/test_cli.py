@@ -158,6 +158,8 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(capsys, empty_folder, 
             "toppo train has no option --zzzz: toppo train --help shows all",
         ),
         (["resume", "run", "--worker", 1], "toppo resume has no option --worker: did you mean `--workers`?"),
+        (["train", "Pendulum-v1", "--algo", "topppo"], "'topppo' is not an algorithm: did you mean `toppo`?"),
+        (["study", "performence"], "'performence' is not a study or a JSON file: did you mean `performance`?"),
         (["reproduce", "run-times"], "'run-times' is not a figure: did you mean `run-time`?"),
     ],
 )

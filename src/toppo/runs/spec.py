@@ -55,7 +55,7 @@ class Spec:
 def algorithm(name: str) -> Algorithm:
     """The algorithm of that name."""
     if name not in REGISTRY:
-        raise ToppoError(f"{name!r} is not an algorithm: choose one of {', '.join(REGISTRY)}")
+        raise ToppoError(f"{name!r} is not an algorithm: {suggestion(name, REGISTRY)}")
     return REGISTRY[name]
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from toppo.errors import ToppoError
+from toppo.errors import ToppoError, suggestion
 from toppo.runs.presets import PAPER_GAMES, PAPER_TASKS
 from toppo.studies.study import Arm, Grid, Study
 
@@ -120,7 +120,7 @@ QUICK = {
 def paper_study(name: str, scale: str = "paper") -> Study:
     """Return a study at the scale ``paper`` or ``quick``."""
     if name not in PAPER:
-        raise ToppoError(f"{name!r} is not a study: choose one of {', '.join(PAPER)}, or give a JSON file")
+        raise ToppoError(f"{name!r} is not a study or a JSON file: {suggestion(name, PAPER)}")
     study = PAPER[name]
     if scale == "paper":
         return study
