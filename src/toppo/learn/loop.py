@@ -22,7 +22,7 @@ from toppo.learn.metrics import Episode, Metrics, Outcome, episodes_of, metrics_
 from toppo.learn.nets import acting_weights
 from toppo.learn.normaliser import normaliser_of, with_statistics
 from toppo.learn.programs import compile_programs
-from toppo.learn.setup import Setup
+from toppo.learn.setup import Setup, learning_rate
 from toppo.learn.state import State
 from toppo.maths.moments import mean_and_inv_std, no_data
 from toppo.rng import Stream, rng_for
@@ -92,8 +92,6 @@ class Loop:
 
     def iterate(self, state: State) -> Iteration:
         """Collect, label, draw, improve, keep."""
-        algorithm = self.setup.algorithm
-        config = self.setup.config
         clock = Stopwatch()
         faults = self.finish_collecting()
         clock.lap("collect")
@@ -101,38 +99,26 @@ class Loop:
             segment, values, explained = self.label(state)
             memory, gaps = self.relabel(state, (*state.memory, segment))
             clock.lap("label")
-            rng = rng_for(self.setup.seed, Stream.MEMORY_CHOICE, state.iteration)
-            draw = algorithm.draw(config, memory, gaps, rng)
+            draw = self.draw(state, memory, gaps)
             with pinned_to(self.cores[:1], self.xla_threads):
                 update, background = self.improve(state, draw, values)
         observed, finished = background.statistics()  # before the workers write into the buffers
         clock.lap("update")
-        lr = self.learning_rate(state)
         state = self.with_policy(observed, update)
         if state.steps < self.setup.total_timesteps:
             self.start_collecting(state)
         clock.lap("start")
         kl = self.mean_kls(update, draw, memory)
-        state = state._replace(memory=algorithm.keep(config, memory, kl))
+        state = state._replace(memory=self.setup.algorithm.keep(self.setup.config, memory, kl))
         clock.lap("select")
         critic = background.critic()
         state = with_critic(state, critic)
-        metrics = metrics_of(
-            state,
-            Outcome(
-                finished=finished,
-                memory=memory,
-                kl=kl,
-                update=update,
-                critic=critic,
-                n_updates=int(update.epochs) * self.setup.common.n_minibatches,
-                clip_eps=draw.clip_eps,
-                lr=lr,
-                explained_variance=explained,
-            ),
+        outcome = Outcome(
+            finished=finished, memory=memory, kl=kl, draw=draw, update=update, critic=critic, explained=explained
         )
+        metrics = metrics_of(self.setup, state, outcome)
         clock.lap("value")
-        episodes = episodes_of(finished, state.steps - config.n_steps, self.setup.common.n_envs)
+        episodes = episodes_of(self.setup, state, finished)
         return Iteration(state=state, metrics=metrics, episodes=episodes, seconds=clock.laps, faults=faults)
 
     def finish_collecting(self) -> list[SurvivedFault]:
@@ -164,6 +150,11 @@ class Loop:
             gaps.append(gap)
         return tuple(reversed(batches)), [float(gap) for gap in reversed(gaps)]
 
+    def draw(self, state: State, memory: Memory, gaps: list[float]) -> Draw:
+        """Return what this iteration trains on."""
+        rng = rng_for(self.setup.seed, Stream.MEMORY_CHOICE, state.iteration)
+        return self.setup.algorithm.draw(self.setup.config, memory, gaps, rng)
+
     def improve(
         self, state: State, draw: Draw, values: Array
     ) -> tuple[PolicyUpdate, Background[tuple[State, list[Finished]]]]:
@@ -171,7 +162,7 @@ class Loop:
         learner = state.learner
         k = state.iteration
         sample, critic_sample = self.samples(state, draw, values)
-        lr = self.learning_rate(state)
+        lr = learning_rate(self.setup, state.steps)
 
         def fit(params: Tree, opt: Tree, minibatches: np.ndarray, epochs: int) -> AdamResult:
             critic: AdamResult = self.programs.fit_critic(params, opt, critic_sample, minibatches, lr, np.int32(epochs))
@@ -184,12 +175,8 @@ class Loop:
             return with_statistics(self.setup, state, self.pool.buffers)
 
         minibatches = self.minibatches(k, draw.weights)
-        task = CriticTask(
-            fit=fit,
-            params=learner.params.value,
-            opt=learner.value_opt,
-            minibatches=minibatches if self.traits.critic_on_old else self.minibatches(k, draw.weights[:1]),
-        )
+        of_critic = minibatches if self.traits.critic_on_old else self.minibatches(k, draw.weights[:1])
+        task = CriticTask(fit=fit, params=learner.params.value, opt=learner.value_opt, minibatches=of_critic)
         background = Background[tuple[State, list[Finished]]](
             self.critic_thread,
             None if self.setup.common.shared_trunk else task,
@@ -221,19 +208,10 @@ class Loop:
         jax.block_until_ready(sample)  # otherwise a thread of XLA's waits for it, and runs what follows
         return sample, sample if self.traits.critic_on_old else parts[0]
 
-    def learning_rate(self, state: State) -> np.float32:
-        """Return the learning rate of an update."""
-        setup = self.setup
-        progress = state.steps / setup.total_timesteps
-        return np.float32(setup.algorithm.learning_rate(setup.config, setup.common, progress))
-
     def with_policy(self, state: State, update: PolicyUpdate) -> State:
         """Return the state after an update of the policy."""
-        learner = state.learner._replace(
-            params=state.learner.params._replace(policy=update.policy),
-            policy_opt=update.opt,
-            lr_scale=update.lr_scale,
-        )
+        params = state.learner.params._replace(policy=update.policy)
+        learner = state.learner._replace(params=params, policy_opt=update.opt, lr_scale=update.lr_scale)
         steps = state.steps + self.setup.config.n_steps
         return state._replace(learner=learner, iteration=state.iteration + 1, steps=steps)
 

@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from jax import Array
 
-from toppo.algos.contract import AdamResult, Memory, PolicyUpdate
+from toppo.algos.contract import AdamResult, Draw, Memory, PolicyUpdate
 from toppo.collect.episodes import Finished
 from toppo.errors import LearnerFault
+from toppo.learn.setup import Setup, learning_rate
 from toppo.learn.state import State
 from toppo.maths.moments import standard_deviation
 
@@ -29,92 +30,60 @@ class Outcome(NamedTuple):
     finished: list[Finished]
     memory: Memory  # the set M during the update
     kl: list[float]  # KL(mu || pi) of every batch in it
+    draw: Draw
     update: PolicyUpdate
     critic: AdamResult | None
-    n_updates: int
-    clip_eps: float
-    lr: np.float32
-    explained_variance: Array
+    explained: Array  # variance of the returns, by the critic
 
 
-def episodes_of(finished: list[Finished], first_step: int, envs: int) -> list[Episode]:
+def episodes_of(setup: Setup, state: State, finished: list[Finished]) -> list[Episode]:
     """Return the finished episodes with the training steps at which they ended."""
+    first = state.steps - setup.config.n_steps
+    steps = [first + f.t * setup.common.n_envs + f.env + 1 for f in finished]
     return [
-        Episode(
-            step=first_step + f.t * envs + f.env + 1,
-            env=f.env,
-            ret=float(f.rewards.sum()),
-            length=len(f.rewards),
-        )
-        for f in finished
+        Episode(step=step, env=f.env, ret=float(f.rewards.sum()), length=len(f.rewards))
+        for step, f in zip(steps, finished, strict=True)
     ]
 
 
-def metrics_of(state: State, outcome: Outcome) -> Metrics:
+def metrics_of(setup: Setup, state: State, outcome: Outcome) -> Metrics:
     """Return the metrics of an iteration; end the run at the first that is not finite."""
-    metrics: Metrics = {"iteration": state.iteration, "time/total_timesteps": state.steps}
-    metrics |= _of_episodes(outcome.finished)
-    metrics |= _of_memory(state, outcome)
-    metrics |= _of_update(outcome)
-    metrics |= _of_settings(state, outcome)
-    _refuse_nan(metrics, state.iteration - 1)
-    return metrics
-
-
-def _of_episodes(finished: list[Finished]) -> Metrics:
-    if not finished:
-        return {}
-    return {
-        "rollout/ep_rew_mean": rounded(np.mean([f.rewards.sum() for f in finished])),
-        "rollout/ep_len_mean": rounded(np.mean([len(f.rewards) for f in finished])),
-    }
-
-
-def _of_memory(state: State, outcome: Outcome) -> Metrics:
-    """Return the size of M during the update, and the age and KL of what was kept."""
+    rewards = [f.rewards for f in outcome.finished]
     kept = {int(batch.iteration) for batch in state.memory}
     collected = [int(batch.iteration) for batch in outcome.memory]
-    return {
-        "memory/size": len(outcome.memory),
-        "memory/kept": len(kept),
-        "memory/ages": [state.iteration - k for k in collected if k in kept],
-        "memory/kl": [rounded(kl) for k, kl in zip(collected, outcome.kl, strict=True) if k in kept],
-        "memory/kl_newest": rounded(outcome.kl[-1]),
-    }
-
-
-def _of_update(outcome: Outcome) -> Metrics:
-    metrics: Metrics = {
-        "train/tv": rounded(outcome.update.tv),
-        "train/epochs": int(outcome.update.epochs),
-        "train/n_updates": outcome.n_updates,
-    }
+    update = outcome.update
+    lr = learning_rate(setup, state.steps - setup.config.n_steps)
+    metrics: Metrics = {"iteration": state.iteration, "time/total_timesteps": state.steps}
+    if rewards:
+        metrics["rollout/ep_rew_mean"] = rounded(np.mean([r.sum() for r in rewards]))
+        metrics["rollout/ep_len_mean"] = rounded(np.mean([len(r) for r in rewards]))
+    metrics["memory/size"] = len(outcome.memory)
+    metrics["memory/kept"] = len(kept)
+    metrics["memory/ages"] = [state.iteration - k for k in collected if k in kept]
+    metrics["memory/kl"] = [rounded(kl) for k, kl in zip(collected, outcome.kl, strict=True) if k in kept]
+    metrics["memory/kl_newest"] = rounded(outcome.kl[-1])
+    metrics["train/tv"] = rounded(update.tv)
+    metrics["train/epochs"] = int(update.epochs)
+    metrics["train/n_updates"] = int(update.epochs) * setup.common.n_minibatches
     if outcome.critic is not None:
         metrics["train/value_loss"] = rounded(-outcome.critic.objective)
         metrics["train/grad_norm_value"] = rounded(outcome.critic.grad_norm)
+    metrics["normaliser/return_std"] = rounded(standard_deviation(state.return_moments))
+    metrics |= {name: rounded(value) for name, value in sorted(update.report.items())}
+    metrics["train/explained_variance"] = rounded(outcome.explained)
+    if outcome.draw.clip_eps:
+        metrics["train/clip_range"] = outcome.draw.clip_eps
+    metrics["train/learning_rate"] = rounded(lr * np.asarray(state.learner.lr_scale))
+    metrics["train/learning_rate_value"] = rounded(lr)
+    _refuse_nan(metrics, state.iteration - 1)
     return metrics
-
-
-def _of_settings(state: State, outcome: Outcome) -> Metrics:
-    """Return the normaliser, what ``improve`` reports, and the settings that change during a run."""
-    return {
-        "normaliser/return_std": rounded(standard_deviation(state.return_moments)),
-        **{name: rounded(value) for name, value in sorted(outcome.update.report.items())},
-        "train/explained_variance": rounded(outcome.explained_variance),
-        **({"train/clip_range": outcome.clip_eps} if outcome.clip_eps else {}),
-        "train/learning_rate": rounded(outcome.lr * np.asarray(state.learner.lr_scale)),
-        "train/learning_rate_value": rounded(outcome.lr),
-    }
 
 
 def _refuse_nan(metrics: Metrics, iteration: int) -> None:
     for name, value in metrics.items():
         if not np.isfinite(value).all():
-            raise LearnerFault(
-                f"iteration {iteration}: {name} is {value}; lower --learning-rate or check the rewards of the "
-                "environment",
-                {"iteration": iteration, "field": name},
-            )
+            sentence = f"{name} is {value}; lower --learning-rate or check the rewards of the environment"
+            raise LearnerFault(f"iteration {iteration}: {sentence}", {"iteration": iteration, "field": name})
 
 
 def rounded(x: "Array | np.ndarray | float | np.floating") -> float:

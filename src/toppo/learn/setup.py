@@ -112,3 +112,8 @@ def initial_state(setup: Setup) -> State:
         iteration=0,
         steps=0,
     )
+
+
+def learning_rate(setup: Setup, steps: int) -> np.float32:
+    """Return the learning rate of an update after so many steps."""
+    return np.float32(setup.algorithm.learning_rate(setup.config, setup.common, steps / setup.total_timesteps))
