@@ -35,13 +35,11 @@ def list_all(arguments: list[str]) -> None:
     suffix = "NoFrameskip-v4"
     games = ", ".join(game.removesuffix(suffix) for game in PAPER_GAMES)
     environments = {"MuJoCo": ", ".join(PAPER_TASKS), "Atari": f"{games} (as in Breakout{suffix})"}
-    figures = {name: figure.text for name, figure in FIGURES.items()}
-    studies = {name: study.text for name, study in PAPER.items()}
     sections = {
         "Algorithms: toppo train ENV --algo NAME": algorithms,
         "Environments of the paper; any other Gymnasium id works as well": environments,
-        "Figures of the paper: toppo reproduce NAME": figures,
-        "Studies: toppo study NAME": studies,
+        "Figures of the paper: toppo reproduce NAME": {name: figure.text for name, figure in FIGURES.items()},
+        "Studies: toppo study NAME": {name: study.text for name, study in PAPER.items()},
     }
     console = Console()
     for title, texts in sections.items():
