@@ -1,7 +1,7 @@
 """Where a worker lives: in this process, or in one of its own that may hang, crash or be killed."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from toppo.collect.child import POLL_SECONDS, Child, too_long
 from toppo.collect.episodes import OpenEpisode
@@ -32,17 +32,13 @@ class ProcessHost:
             }
         )
 
-    def wait_until_ready(self) -> None:
-        """Wait until the environments are made, however long that takes."""
-        self._reply(float("inf"))
-
     def start(self, truncations: Truncations) -> None:
         """Tell the worker to collect."""
         self.child.send({"do": "collect", "truncations": [(*key, row) for key, row in truncations.items()]})
 
     def finish(self) -> list[SurvivedFault]:
         """Wait for the worker's answer."""
-        return [SurvivedFault(**fault) for fault in self._reply(self.task.fault_policy.env_timeout)["survived"]]
+        return [SurvivedFault(**fault) for fault in self.reply(self.task.fault_policy.env_timeout)["survived"]]
 
     def restore(self, episodes: Mapping[int, OpenEpisode]) -> FailedReplays:
         """Let the worker replay the episodes."""
@@ -50,11 +46,11 @@ class ProcessHost:
         for i, episode in episodes.items():
             arrays = episode._asdict()
             self.child.send({"do": "restore", "env": i, "started": arrays.pop("started")}, arrays)
-            if reason := self._reply(self.task.fault_policy.env_timeout)["failed"]:
+            if reason := self.reply(self.task.fault_policy.env_timeout)["failed"]:
                 failed[i] = str(reason)
         return failed
 
-    def _reply(self, timeout: float) -> dict[str, Any]:
+    def reply(self, timeout: float) -> dict[str, Any]:
         """Return the worker's answer; end a worker whose calls stand still for too long.
 
         Polls are counted and not seconds, so that a run that was suspended finds no fault with its workers.
@@ -73,14 +69,14 @@ class ProcessHost:
 
     def _fault(self, what: str) -> EnvironmentFault:
         """Return the fault of the environment that the worker called last."""
-        b = self.task.buffers
-        i = last_called(self.task)
-        if i is None:
-            return EnvironmentFault(f"{self.task.source.label(self.task.indices[0])}: {what} between two calls")
-        seed = seed_for(self.task.plan.seed, Stream.ENV_RESET, i, int(b.started[i]) - 1)
-        step = int(b.step[i])
-        where = describe_call(self.task.source.label(i), seed, step)
-        return EnvironmentFault(f"{where}: {what}", {"environment": i, "seed": seed, "step": step})
+        task = self.task
+        call = last_call(task)
+        if call is None:
+            return EnvironmentFault(f"{task.source.label(task.indices[0])}: {what} between two calls")
+        seed = seed_for(task.plan.seed, Stream.ENV_RESET, call.env, call.episode - 1)
+        step = int(task.buffers.step[call.env])
+        where = describe_call(task.source.label(call.env), seed, step)
+        return EnvironmentFault(f"{where}: {what}", {"environment": call.env, "seed": seed, "step": step})
 
 
 Host = Worker | VectorWorker | ProcessHost
@@ -94,7 +90,23 @@ def open_host(task: Task, memory: int | None) -> Host:
     return VectorWorker(task) if task.source.is_vector else Worker(task)
 
 
-def last_called(task: Task) -> int | None:
-    """Return which of a worker's environments it called last in this batch; None if it has called none."""
-    calls = task.buffers.call[task.indices]
-    return task.indices[int(calls.argmax())] if calls.any() else None
+def wait_until_ready(hosts: list[Host]) -> None:
+    """Wait until the processes among them have made their environments, however long that takes."""
+    for host in hosts:
+        if isinstance(host, ProcessHost):
+            host.reply(float("inf"))
+
+
+class Call(NamedTuple):
+    """A call of an environment while a batch is collected."""
+
+    env: int
+    episode: int  # from 1
+    row: int
+
+
+def last_call(task: Task) -> Call | None:
+    """Return the worker's last call of an environment in this batch; None if it has called none."""
+    b = task.buffers
+    env = max(task.indices, key=b.call.__getitem__)
+    return Call(env, int(b.started[env]), int(b.call[env]) % task.plan.steps) if b.call[env] else None

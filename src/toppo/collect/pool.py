@@ -3,27 +3,18 @@
 import mmap
 import os
 import tempfile
-from typing import NamedTuple
 
 import numpy as np
 
 from toppo.collect.actor import ActorFactory
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import STRICT, FailedReplays, FaultPolicy, SurvivedFault, Truncations
-from toppo.collect.hosts import Host, ProcessHost, last_called, open_host
+from toppo.collect.hosts import Call, Host, ProcessHost, last_call, open_host, wait_until_ready
 from toppo.collect.pinning import cores_used_by
 from toppo.collect.plan import Plan, RawBatch, batch_noise, buffers_in, buffers_size
 from toppo.collect.worker import Task
 from toppo.envs import EnvSource, Source, resolve
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
-
-
-class Call(NamedTuple):
-    """A call of an environment while a batch is collected."""
-
-    env: int
-    episode: int
-    row: int
 
 
 class Pool:
@@ -32,38 +23,24 @@ class Pool:
     ``start`` may return before the batch is there; ``finish`` waits for it.
     """
 
-    def __init__(
-        self, plan: Plan, source: Source, workers: int, fault_policy: FaultPolicy, actor_factory: ActorFactory | None
-    ) -> None:
-        """Open ``workers`` processes, or work in this process if that is 0."""
-        size = buffers_size(plan)
-        self._memory = _shared_memory(size) if workers else None
-        block = bytearray(size) if self._memory is None else memoryview(mmap.mmap(self._memory, 0))
-        self.buffers = buffers_in(plan, block)
-        self._plan = plan
+    def __init__(self, tasks: list[Task], memory: int | None) -> None:
+        """Open a worker for each task: in processes that share this memory, or in this process if it is None."""
+        first = tasks[0]
+        self.buffers = first.buffers
+        self._plan = first.plan
+        self._tasks = tasks
+        self._memory = memory
         self._noise_of = -1  # the batch that the noise in the buffers is for
-        cores = [[core] for core in cores_used_by(workers)] or [[]]
-        self._tasks = [
-            Task(
-                plan=plan,
-                indices=indices,
-                source=source,
-                buffers=self.buffers,
-                fault_policy=fault_policy,
-                actor_factory=actor_factory,
-                cores=cores[w % len(cores)],
-            )
-            for w, indices in enumerate(_split(plan.n_envs, max(1, workers)))
-        ]
-        self._restarts_left = [0 if source.is_object else fault_policy.env_restarts] * plan.n_envs
+        restarts = 0 if first.source.is_object else first.fault_policy.env_restarts
+        self._restarts_left = [restarts] * first.plan.n_envs
         self._failed: set[Call] = set()  # in this batch
         self._truncations: Truncations = {}  # of this batch
-        self._episodes: tuple[OpenEpisode, ...] = ()
+        self._episodes: tuple[OpenEpisode, ...] = ()  # before this batch
         self._hosts: list[Host] = []
         try:
-            for task in self._tasks:
-                self._hosts.append(open_host(task, self._memory))
-            self._wait_until_ready(self._hosts)
+            for task in tasks:
+                self._hosts.append(open_host(task, memory))
+            wait_until_ready(self._hosts)
         except BaseException:
             self.close()
             raise
@@ -137,7 +114,7 @@ class Pool:
         """
         if isinstance(fault, NotFinite):
             raise fault
-        call = self._last_call(w)
+        call = last_call(self._tasks[w])
         if call and call in self._failed:
             self._truncations[call.env, call.episode] = call.row
             sentence = f"{fault}; the episode was ended before it"
@@ -157,24 +134,12 @@ class Pool:
         self._hosts[w].close()
         self.buffers.call[task.indices] = 0
         self._hosts[w] = host = open_host(task, self._memory)
-        self._wait_until_ready([host])
+        wait_until_ready([host])
         episodes = {i: self._episodes[i] for i in task.indices}
         given_up = {i for i, e in episodes.items() if self._truncations.get((i, e.started)) == 0}
         failed = host.restore({i: e.without_steps() if i in given_up else e for i, e in episodes.items()})
         host.start(self._truncations)
         return not failed
-
-    def _last_call(self, w: int) -> Call | None:
-        """Return the worker's last call of an environment in this batch, if there was one."""
-        env = last_called(self._tasks[w])
-        if env is None:
-            return None
-        return Call(env, int(self.buffers.started[env]), int(self.buffers.call[env]) % self._plan.steps)
-
-    def _wait_until_ready(self, hosts: list[Host]) -> None:
-        for host in hosts:
-            if isinstance(host, ProcessHost):
-                host.wait_until_ready()
 
 
 def _split(n_envs: int, workers: int) -> list[list[int]]:
@@ -206,25 +171,42 @@ def open_pool(
     A policy with an ``actor_factory`` of its own acts in this process, for all environments at once.
     """
     source = resolve(env)
-    if source.is_object and not source.is_vector and plan.n_envs > 1:
+    _refuse_for_objects(source, plan, fault_policy)
+    workers = min(workers, plan.n_envs) if actor_factory is None and source.address is not None else 0
+    size = buffers_size(plan)
+    memory = _shared_memory(size) if workers else None
+    buffers = buffers_in(plan, bytearray(size) if memory is None else memoryview(mmap.mmap(memory, 0)))
+    cores = [[core] for core in cores_used_by(workers)] or [[]]
+    tasks = [
+        Task(
+            plan=plan,
+            indices=indices,
+            source=source,
+            buffers=buffers,
+            fault_policy=fault_policy,
+            actor_factory=actor_factory,
+            cores=cores[w % len(cores)],
+        )
+        for w, indices in enumerate(_split(plan.n_envs, max(1, workers)))
+    ]
+    return Pool(tasks, memory)
+
+
+def _refuse_for_objects(source: Source, plan: Plan, fault_policy: FaultPolicy) -> None:
+    """Refuse what an environment that exists already cannot serve."""
+    instead = "give the function that makes one environment instead"
+    if not source.is_object:
+        return
+    if not source.is_vector and plan.n_envs > 1:
         raise ToppoError(
             f"n_envs is {plan.n_envs}, but one environment object cannot be copied: give an id or a function"
         )
-    if source.is_object and source.is_vector:
-        _refuse_for_vectors(fault_policy)
-    apart = actor_factory is None and source.address is not None
-    return Pool(plan, source, min(workers, plan.n_envs) if apart else 0, fault_policy, actor_factory)
-
-
-def _refuse_for_vectors(fault_policy: FaultPolicy) -> None:
-    """Refuse settings that no vector environment can serve."""
-    instead = "give the function that makes one environment instead"
-    if fault_policy.on_nan == "truncate":
+    if source.is_vector and fault_policy.on_nan == "truncate":
         raise ToppoError(
             "on_nan is 'truncate', but the environments of a vector environment step together, so that none can take "
             f"a row again with another episode: {instead}"
         )
-    if fault_policy.env_restarts:
+    if source.is_vector and fault_policy.env_restarts:
         raise ToppoError(
             f"env_restarts is {fault_policy.env_restarts}, but a vector environment is an object that cannot be made "
             f"again: {instead}"
