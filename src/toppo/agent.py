@@ -30,7 +30,7 @@ from toppo.rundir.checkpoint import MANIFEST, Declared, Facts, newest_checkpoint
 from toppo.rundir.layout import Layout
 from toppo.runs.evaluate import evaluate_policy, policy_of
 from toppo.runs.presets import defaults, spec_for
-from toppo.runs.run import RunOptions, check_run, registered_source, setup_from
+from toppo.runs.run import check_run, registered_source, setup_from
 from toppo.runs.spec import Spec, algorithm, from_json, to_json
 from toppo.runs.state_io import check_facts, state_from_arrays, state_to_arrays
 
@@ -52,8 +52,8 @@ class Agent:
 
     def __init__(self, env: EnvSource, *others: object, seed: int = 0, **settings: object) -> None:
         """Make a new agent for an environment; every setting of the algorithm can be given by name."""
-        name = type(self).__name__
         if others:
+            name = type(self).__name__
             raise ToppoError(
                 f"{name} takes the environment and then settings by name, such as {name}('CartPole-v1', seed=1): "
                 "it chooses the network from the environment's spaces, so there is no policy to name"
@@ -62,7 +62,7 @@ class Agent:
         if source.num_envs is not None:
             settings = {"n_envs": source.num_envs, **settings}
         spec = spec_for(source, self.algo, 1, seed, **settings)
-        setup, notes = check_run(spec, source, RunOptions(workers=0))
+        setup, notes = check_run(spec, source)
         for note in notes:
             warnings.warn(f"{spec.env}: {note}", stacklevel=2)
         self._assemble(spec, source, setup, initial_state(setup))
@@ -84,12 +84,18 @@ class Agent:
 
         Nothing in the files is executed.  The environment is made only if its id is registered or ``env`` is given.
         """
+
+        def spec_and_setup(facts: Facts) -> tuple[Spec, Setup]:
+            spec = from_json(facts.get("spec"))
+            return spec, setup_from(spec, spaces_from_json(facts.get("spaces")))
+
+        def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
+            check_facts(spec_and_setup(facts)[1], facts, arrays)
+
         layout = Layout(Path(path))
-        if layout.spec.is_file():
-            checkpoint, _ = newest_checkpoint(layout.checkpoints, _check_fit)
-        else:
-            checkpoint = read_checkpoint(layout.root, _check_fit)
-        spec, setup = _spec_and_setup(checkpoint.facts)
+        is_run = layout.spec.is_file()
+        checkpoint = newest_checkpoint(layout.checkpoints, fits)[0] if is_run else read_checkpoint(layout.root, fits)
+        spec, setup = spec_and_setup(checkpoint.facts)
         kind = next((kind for kind in (cls, *cls.__subclasses__()) if kind.algo == spec.algo), None)
         if kind is None:
             raise ToppoError(
@@ -154,7 +160,7 @@ class Agent:
     def _check_source(self, source: Source) -> None:
         """Refuse an environment with faults or with other spaces than the agent's; check each one once."""
         if self._checked_source is not source:
-            setup, _ = check_run(self.spec, source, RunOptions(workers=0))
+            setup, _ = check_run(self.spec, source)
             refuse_other_spaces(source.name, setup.spaces, self.spaces)
             self._checked_source = source
 
@@ -264,16 +270,6 @@ class DISC(Agent, algo="disc"):
 
 
 load = Agent.load
-
-
-def _check_fit(facts: Facts, arrays: Mapping[str, Declared]) -> None:
-    check_facts(_spec_and_setup(facts)[1], facts, arrays)
-
-
-def _spec_and_setup(facts: Facts) -> tuple[Spec, Setup]:
-    """The fixed parts of an agent, as its file says."""
-    spec = from_json(facts.get("spec"))
-    return spec, setup_from(spec, spaces_from_json(facts.get("spaces")))
 
 
 def default_workers(spec: Spec) -> int:

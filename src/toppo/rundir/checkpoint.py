@@ -28,7 +28,6 @@ DTYPES = {"BOOL": "?", "U8": "u1", "I32": "i4", "I64": "i8", "F32": "f4", "F64":
 ARRAYS = "arrays.safetensors"
 MANIFEST = "manifest.json"
 
-
 Facts = Mapping[str, Any]  # JSON data
 
 

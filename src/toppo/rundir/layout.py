@@ -32,12 +32,7 @@ class Layout:
 
 def write_json(path: Path, data: object) -> None:
     """Replace a JSON file at once."""
-    write_text(path, json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace a text file at once."""
-    write_bytes(path, text.encode())
+    write_bytes(path, json.dumps(data, indent=1, sort_keys=True, allow_nan=False).encode() + b"\n")
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -17,6 +17,7 @@ from toppo.rng import Stream, rng_for, seed_for
 MAX_STEPS = 100_000  # some episodes never end
 
 Act = Callable[[np.ndarray], np.ndarray]  # observation [row_size] -> the policy's action
+ActWith = Callable[[np.random.Generator], Act]  # the generator gives the action's random numbers
 AfterStep = Callable[[float], object]  # gets the reward of every step
 
 
@@ -44,11 +45,7 @@ def policy_of(state: State, setup: Setup) -> Policy:
 
 
 def rollout(
-    env: Player,
-    act: Act,
-    max_steps: float = MAX_STEPS,
-    after_step: AfterStep = lambda reward: None,
-    ignore_time_limit: bool = False,
+    env: Player, act: Act, max_steps: float, after_step: AfterStep | None = None, ignore_time_limit: bool = False
 ) -> EpisodeResult:
     """Play on from where ``env`` stands until the episode ends or ``max_steps`` are done."""
     total = 0.0
@@ -59,24 +56,20 @@ def rollout(
         total += reward
         length += 1
         ended = terminated or (truncated and not ignore_time_limit)
-        after_step(reward)
+        if after_step is not None:
+            after_step(reward)
     return EpisodeResult(total, length, ended)
 
 
 def play_episodes(
-    env: Player,
-    act_with: Callable[[np.random.Generator], Act],
-    episodes: int,
-    seed: int,
-    max_steps: float = MAX_STEPS,
-    after_step: AfterStep = lambda reward: None,
+    env: Player, act_with: ActWith, episodes: int, seed: int, max_steps: float, after_step: AfterStep | None = None
 ) -> list[EpisodeResult]:
     """Play whole episodes; the seed fixes their resets and the random numbers of the actions."""
     results = []
     for episode in range(episodes):
-        rng = rng_for(seed, Stream.EVALUATION, episode, 1)
+        act = act_with(rng_for(seed, Stream.EVALUATION, episode, 1))
         env.reset(seed_for(seed, Stream.EVALUATION, episode, 0))
-        results.append(rollout(env, act_with(rng), max_steps, after_step))
+        results.append(rollout(env, act, max_steps, after_step))
     return results
 
 
@@ -86,8 +79,8 @@ def evaluate_policy(
     episodes: int,
     seed: int,
     deterministic: bool = True,
-    max_steps: float = MAX_STEPS,
-    after_step: AfterStep = lambda reward: None,
+    max_steps: int = MAX_STEPS,
+    after_step: AfterStep | None = None,
 ) -> list[EpisodeResult]:
     """Play whole episodes with a trained policy, with its most likely actions if ``deterministic``."""
     spaces = policy.spaces
@@ -96,11 +89,8 @@ def evaluate_policy(
     no_noise = np.zeros((1, spaces.action_size), np.float32)
 
     def act_with(rng: np.random.Generator) -> Act:
-        def act(row: np.ndarray) -> np.ndarray:
-            noise = no_noise if deterministic else noise_for(rng, 1, spaces.action_size, spaces.discrete)
-            action: np.ndarray = actor(row[None], noise)[0]
-            return action
-
-        return act
+        if deterministic:
+            return lambda row: actor(row[None], no_noise)[0]
+        return lambda row: actor(row[None], noise_for(rng, 1, spaces.action_size, spaces.discrete))[0]
 
     return play_episodes(env, act_with, episodes, seed, max_steps, after_step)

@@ -47,6 +47,9 @@ class RunOptions(NamedTuple):
     evaluate_every: int = 0  # steps; 0 for never
 
 
+IN_THIS_PROCESS = RunOptions(workers=0)
+
+
 class RunProgress(NamedTuple):
     """What an observer learns after every iteration."""
 
@@ -62,10 +65,10 @@ Tell = Callable[[str], object]  # takes a note or a warning in one sentence
 
 def setup_for(spec: Spec, env: EnvSource | Source) -> Setup:
     """The fixed parts of a run, after a check of its environment in this process."""
-    return check_run(spec, resolve(env), RunOptions(workers=0))[0]
+    return check_run(spec, resolve(env))[0]
 
 
-def check_run(spec: Spec, source: Source, options: RunOptions) -> tuple[Setup, list[str]]:
+def check_run(spec: Spec, source: Source, options: RunOptions = IN_THIS_PROCESS) -> tuple[Setup, list[str]]:
     """Check the environment where it is going to live; return the run's fixed parts and notes on what is odd."""
     apart = options.workers and source.address is not None
     spaces, notes = check_env_in_subprocess(source, options.fault_policy.env_timeout) if apart else check_env(source)

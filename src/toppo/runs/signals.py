@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Interrupted(Exception):  # noqa: N818 - not an error: somebody asked for it
+class Interrupted(Exception):  # noqa: N818 - not an error: it was asked for
     """The run was asked to stop, and has saved its state."""
 
     def __init__(self, number: int) -> None:
-        """Remember which signal it was."""
         super().__init__(signal.Signals(number).name)
         self.code = 128 + number
 
@@ -19,9 +18,7 @@ class Interrupted(Exception):  # noqa: N818 - not an error: somebody asked for i
 class StopRequest:
     """Set by the first SIGINT, SIGTERM, SIGHUP or SIGUSR1; a second SIGINT ends the process at once."""
 
-    def __init__(self) -> None:
-        """Nobody has asked yet."""
-        self.signal: int | None = None
+    signal: int | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Generator
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from toppo.envs.atari import FRAMES
 from toppo.errors import IO_ERROR, EnvironmentFault, ToppoError
 from toppo.runs.evaluate import Policy, evaluate_policy
 
+Encoder = Generator[None, np.ndarray | None, None]
 RENDERER_HINT = "install a renderer (Debian: apt-get install libegl1 libgl1, or libosmesa6)"
 
 
@@ -18,73 +20,50 @@ class VideoError(ToppoError):
     """The video cannot be made."""
 
     def __init__(self, sentence: str) -> None:
-        """Give the reason and the way out."""
         super().__init__(sentence, IO_ERROR)
 
 
 def record_video(policy: Policy, source: Source, path: Path, seed: int, seconds: int = 8) -> float:
     """Record the beginning of an episode with the most likely actions; return what it has earned by then."""
     env, render, fps = open_rendered(source)
-    video = VideoFile(path, fps)
+    every = max(1, round(fps / 30))
+    steps = count()
+    encoder: Encoder | None = None
+
+    def add_frame(reward: float) -> None:
+        nonlocal encoder
+        if next(steps) % every == 0:
+            picture = draw(source.name, render)
+            encoder = encoder or open_encoder(path, picture, fps / every)
+            encoder.send(picture)
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        [result] = evaluate_policy(
-            policy,
-            env,
-            episodes=1,
-            seed=seed,
-            max_steps=seconds * fps,
-            after_step=lambda reward: video.add(lambda: frame(source.name, render)),
-        )
+        [result] = evaluate_policy(policy, env, 1, seed, max_steps=seconds * fps, after_step=add_frame)
     except OSError as error:
         raise VideoError(f"{path} cannot be written: {str(error).splitlines()[0]}") from error
     finally:
-        video.close()
+        if encoder is not None:
+            encoder.close()
         env.close()
     return result.episode_return
 
 
-class VideoFile:
-    """Writes about 30 frames per second to an mp4 file, which is opened with the first frame."""
-
-    def __init__(self, path: Path, fps: int) -> None:
-        """Check that the encoder is installed."""
-        try:
-            import imageio_ffmpeg
-        except ImportError as error:
-            raise VideoError("a video needs imageio-ffmpeg: pip install 'toppo[video]'") from error
-        self._write_frames = imageio_ffmpeg.write_frames
-        self._path = path
-        self._fps = fps
-        self._every = max(1, round(fps / 30))
-        self._steps = 0
-        self._encoder: Generator[None, np.ndarray | None, None] | None = None
-
-    def add(self, draw: Callable[[], np.ndarray]) -> None:
-        """Draw and write a frame if one is due at this step."""
-        if self._steps % self._every == 0:
-            picture = draw()
-            if self._encoder is None:
-                self._encoder = self._open(picture.shape[1], picture.shape[0])
-            self._encoder.send(picture)
-        self._steps += 1
-
-    def close(self) -> None:
-        """Finish the file."""
-        if self._encoder is not None:
-            self._encoder.close()
-
-    def _open(self, width: int, height: int) -> Generator[None, np.ndarray | None, None]:
-        encoder: Generator[None, np.ndarray | None, None] = self._write_frames(
-            str(self._path), (width, height), fps=self._fps / self._every, macro_block_size=2
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of forks, but this one only starts ffmpeg
-            encoder.send(None)
-        return encoder
+def open_encoder(path: Path, first: np.ndarray, fps: float) -> Encoder:
+    """Open an mp4 file for pictures of the size of the first.  [H, W, 3]"""
+    try:
+        from imageio_ffmpeg import write_frames
+    except ImportError as error:
+        raise VideoError("a video needs imageio-ffmpeg: pip install 'toppo[video]'") from error
+    height, width, _ = first.shape
+    encoder: Encoder = write_frames(str(path), (width, height), fps=fps, macro_block_size=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of forks, but this one only starts ffmpeg
+        encoder.send(None)
+    return encoder
 
 
-def frame(env_id: str, render: Callable[[], object]) -> np.ndarray:
+def draw(env_id: str, render: Callable[[], object]) -> np.ndarray:
     """Draw the environment; height and width are even, as the encoder needs.  [H, W, 3]"""
     try:
         picture = np.asarray(render())

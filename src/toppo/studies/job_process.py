@@ -11,7 +11,7 @@ from toppo.errors import ToppoError
 from toppo.learn.state import State
 from toppo.rundir.curve import compact
 from toppo.rundir.jsonl import read_lines
-from toppo.rundir.layout import Layout, write_text
+from toppo.rundir.layout import Layout, write_bytes
 from toppo.rundir.versions import versions
 from toppo.runs import run as runs
 from toppo.runs.evaluate import evaluate_policy, policy_of
@@ -45,7 +45,7 @@ def write_curve(spec: Spec, state: State, layout: Layout, path: Path) -> None:
     if layout.evaluations.is_file():
         curve["evaluations"] = [[e["step"], e["return"]] for e in read_lines(layout.evaluations)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(curve, separators=(",", ":")) + "\n")
+    write_bytes(path, json.dumps(curve, separators=(",", ":")).encode() + b"\n")
 
 
 def test_returns(spec: Spec, state: State) -> list[float]:
