@@ -9,7 +9,7 @@ READY := .venv/.ready
 
 setup: $(READY)
 
-# Enough to train and to film; the libraries of the tests are several times as large.
+# Enough to train and to make videos; the libraries of the tests are several times as large.
 $(FIRST_LOOK): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(INSTALL) '.[mujoco,video]'
