@@ -9,18 +9,14 @@ docs/results/growth.
 
 import statistics
 import time
+from contextlib import closing
 
 import gymnasium as gym
 import numpy as np
 
 from benchmarks.page import write_page
-from toppo.collect.pool import open_pool
-from toppo.learn.loop import train
-from toppo.learn.setup import initial_state, plan
-from toppo.learn.xla import prepare
+from benchmarks.training import iterations
 from toppo.plotting import panels, save
-from toppo.runs.presets import spec_for
-from toppo.runs.run import setup_for
 
 COMPILING, COUNTED = 8, 12  # iterations; memory must be full before one counts
 AXES = {
@@ -61,22 +57,18 @@ def microseconds(envs: int = 8, n: int = 2048, n_policies: int = 5, width: int =
         gym.register(name, entry_point=lambda: Still(obs))
     settings = {"n_envs": envs, "n_steps": n, "n_policies": n_policies, "hidden": (width, width)}
     free = {"early_stop": False, "alpha": 1e9, "warmup_steps": 0, "reset_each_batch": False}
-    spec = spec_for(name, "toppo", 10**9, 0, **settings, **free)
-    setup = setup_for(spec, name)
-    pool, moments = open_pool(plan(setup), name, 0), []
     skipped = max(COMPILING, n_policies + 3)
-    for i, _ in enumerate(train(setup, initial_state(setup), pool)):
-        moments.append(time.perf_counter())
-        if i == skipped + COUNTED:
-            break
-    pool.close()
+    moments = []
+    with closing(iterations(name, "toppo", **settings, **free)) as training:
+        for _ in range(skipped + COUNTED + 1):
+            next(training)
+            moments.append(time.perf_counter())
     seconds = [b - a for a, b in zip(moments[skipped:-1], moments[skipped + 1 :], strict=True)]
     return statistics.median(seconds) / n * 1e6
 
 
 def main() -> None:
     """Measure, write the table and draw."""
-    prepare()
     found: dict[str, dict[int, list[float]]] = {axis: {v: [] for v in values} for axis, (_, values) in AXES.items()}
     for repeat in range(2):
         for axis, (setting, values) in AXES.items():

@@ -17,7 +17,8 @@ import time
 def inputs_of_an_update():
     """The program that improves the policy, and its inputs in the second iteration of a run."""
     from toppo.collect.pool import open_pool
-    from toppo.learn.loop import _Loop
+    from toppo.envs import resolve
+    from toppo.learn.loop import Loop
     from toppo.learn.setup import initial_state, plan
     from toppo.learn.xla import prepare
     from toppo.runs.presets import spec_for
@@ -25,8 +26,9 @@ def inputs_of_an_update():
 
     prepare()
     setup = setup_for(spec_for("HalfCheetah-v5", "ppo", 10**6, 0), "HalfCheetah-v5")
-    pool = open_pool(plan(setup), "HalfCheetah-v5", 0)
-    loop, seen = _Loop(setup, pool), []
+    pool = open_pool(plan(setup), resolve("HalfCheetah-v5"), 0)
+    loop = Loop(setup, pool)
+    seen = []
     improve = loop.programs.improve
 
     def spy(*inputs):
@@ -36,7 +38,7 @@ def inputs_of_an_update():
     loop.programs = loop.programs._replace(improve=spy)
     state = loop.warm_up(initial_state(setup))
     for _ in range(2):
-        loop.start(state)
+        loop.start_collecting(state)
         pool.finish()
         pool.start = lambda *_: None
         pool.finish = list

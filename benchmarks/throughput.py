@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 from benchmarks.page import write_page
@@ -115,26 +116,14 @@ def products(env_id: str, updates: int = 20) -> float:
 
 def toppo(env_id: str, algo: str, workers: int, batches: int = 40, **settings) -> float:
     """Steps per second of this package from the fourth iteration on."""
-    from toppo.collect.faults import STRICT
-    from toppo.collect.pool import open_pool
-    from toppo.learn.loop import train
-    from toppo.learn.setup import acting, initial_state, plan
-    from toppo.learn.xla import prepare
-    from toppo.runs.presets import spec_for
-    from toppo.runs.run import setup_for
+    from benchmarks.training import iterations
 
-    prepare()
-    spec = spec_for(env_id, algo, 10**9, 0, **settings)
-    setup = setup_for(spec, env_id)
-    pool, began = open_pool(plan(setup), env_id, workers, STRICT, acting(setup)), 0.0
-    for i, _ in enumerate(train(setup, initial_state(setup), pool)):
-        if i == 3:
-            began = time.perf_counter()
-        if i == 3 + batches:
-            break
-    seconds = time.perf_counter() - began
-    pool.close()
-    return batches * spec.config.n_steps / seconds
+    with closing(iterations(env_id, algo, workers=workers, **settings)) as training:
+        first = [next(training) for _ in range(4)]
+        began = time.perf_counter()
+        last = [next(training) for _ in range(batches)]
+        seconds = time.perf_counter() - began
+    return (last[-1].state.steps - first[-1].state.steps) / seconds
 
 
 def python_of(peer: str) -> Path:

@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from benchmarks.page import write_page
@@ -59,18 +60,18 @@ def convolutions(env_id: str, updates: int = 3) -> float:
     import jax.numpy as jnp
     import numpy as np
 
-    from toppo.learn.nets import Seen
+    from toppo.learn.nets import Inputs
     from toppo.learn.vision import vision_body
 
     body, size = vision_body([(4, 84, 84)], 0, ()), GAMES * STEPS // MINIBATCHES
     params = body.init(jax.random.key(0), [(5, 1.0)])
     pixels = np.random.default_rng(0).integers(256, size=(size, 4 * 84 * 84), dtype=np.uint8)
-    seen = Seen(jnp.zeros((size, 0)), jnp.zeros((size, 0), bool), jnp.asarray(pixels))
-    gradient = jax.jit(jax.grad(lambda params, seen: jnp.square(body.apply(params, seen)).mean()))
-    jax.block_until_ready(gradient(params, seen))
+    inputs = Inputs(jnp.zeros((size, 0)), jnp.zeros((size, 0), bool), jnp.asarray(pixels))
+    gradient = jax.jit(jax.grad(lambda params, inputs: jnp.square(body.apply(params, inputs)).mean()))
+    jax.block_until_ready(gradient(params, inputs))
     began = time.perf_counter()
     for _ in range(updates * EPOCHS * MINIBATCHES):
-        jax.block_until_ready(gradient(params, seen))
+        jax.block_until_ready(gradient(params, inputs))
     return updates * GAMES * STEPS / (time.perf_counter() - began)
 
 
@@ -78,23 +79,23 @@ def stored_bytes(env_id: str) -> tuple[int, int]:
     """Bytes per step of a batch in memory, and those of its observation alone."""
     import jax
 
-    from toppo.algos.contract import Scale
+    from toppo.algos.contract import Normaliser
     from toppo.collect.plan import RawBatch, buffer_layout
-    from toppo.learn.programs import compile_programs
-    from toppo.learn.setup import initial_learner, network, plan
+    from toppo.learn.programs import label
+    from toppo.learn.setup import initial_learner, plan
     from toppo.runs.presets import spec_for
     from toppo.runs.run import setup_for
 
     spec = spec_for(env_id, "toppo", 1, 0)
     setup = setup_for(spec, env_id)
-    programs = compile_programs(setup.algorithm, spec.config, spec.common, network(spec.common, setup.spaces))
     layout = buffer_layout(plan(setup))
     raw = RawBatch(**{name: jax.ShapeDtypeStruct(*layout[name]) for name in RawBatch._fields})
     raw = raw._replace(reward=jax.ShapeDtypeStruct(raw.reward.shape, "float32"))
     numbers = jax.ShapeDtypeStruct((setup.spaces.obs_size,), "float32")
-    scale = Scale(numbers, numbers, jax.ShapeDtypeStruct((), "float32"))
-    learner, iteration = jax.eval_shape(lambda: initial_learner(setup)), jax.ShapeDtypeStruct((), "int32")
-    segment, *_ = jax.eval_shape(programs.label, learner.params, raw, scale, iteration)
+    normaliser = Normaliser(numbers, numbers, jax.ShapeDtypeStruct((), "float32"))
+    params = jax.eval_shape(lambda: initial_learner(setup)).params
+    iteration = jax.ShapeDtypeStruct((), "int32")
+    segment, *_ = jax.eval_shape(partial(label, setup), params, raw, normaliser, iteration)
     every = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(segment))
     return every // spec.config.n_steps, segment.obs.size // spec.config.n_steps
 

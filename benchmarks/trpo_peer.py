@@ -42,18 +42,9 @@ def theirs(env: str) -> dict:
 
 def ours(env: str, steps: int, seed: int) -> tuple[list[int], list[float]]:
     """All training episodes of one run of ours: steps until the end, return."""
-    from toppo.collect.pool import open_pool
-    from toppo.learn.loop import train
-    from toppo.learn.setup import initial_state, plan
-    from toppo.learn.xla import prepare
-    from toppo.runs.presets import spec_for
-    from toppo.runs.run import setup_for
+    from benchmarks.training import iterations
 
-    prepare()
-    setup = setup_for(spec_for(env, "trpo", steps, seed, **OURS), env)
-    pool = open_pool(plan(setup), env, 1)
-    episodes = [e for turn in train(setup, initial_state(setup), pool) for e in turn.episodes]
-    pool.close()
+    episodes = [e for turn in iterations(env, "trpo", steps, seed, workers=1, **OURS) for e in turn.episodes]
     return [e.step for e in episodes], [e.ret for e in episodes]
 
 
