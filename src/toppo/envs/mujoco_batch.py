@@ -1,88 +1,92 @@
-"""Several MuJoCo tasks of Gymnasium's in step, with nothing between two calls of the simulator where that can be."""
+"""Several MuJoCo tasks of Gymnasium's in one call, with as little as possible between two calls of the simulator."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from toppo.envs.mujoco import FastStep, MujocoEnv, class_of
+from toppo.envs.mujoco import RUNNERS, FastStep, MujocoEnv, Runner, class_of
 
 TaskSteps = Callable[[np.ndarray], tuple[Sequence[float], Sequence[bool]]]
-"""``Step`` for several environments: actions [E, A] in; rewards and terminated out, each [E]."""
-
-# Hidden coordinates; can it fall, and has its state a bound of its own?
-RUNNERS: dict[str, tuple[int, bool, bool]] = {
-    "gymnasium.envs.mujoco.half_cheetah_v5.HalfCheetahEnv": (1, False, False),
-    "gymnasium.envs.mujoco.swimmer_v5.SwimmerEnv": (2, False, False),
-    "gymnasium.envs.mujoco.hopper_v5.HopperEnv": (1, True, True),
-    "gymnasium.envs.mujoco.walker2d_v5.Walker2dEnv": (1, True, False),
-}
+"""``TaskStep`` for several environments: actions [E, A] in; rewards and terminated out, each [E]."""
 
 
 class EnvError(Exception):
     """One of several environments raised an error."""
 
     def __init__(self, place: int, error: Exception) -> None:
-        """Which one, and what it raised."""
+        """Environment number ``place`` raised ``error``."""
         super().__init__(place, error)
-        self.place, self.error = place, error
+        self.place = place
+        self.error = error
 
 
 def fast_steps(envs: Sequence[MujocoEnv], fast: Sequence[FastStep], rows: np.ndarray) -> TaskSteps:
-    """What the fast steps of several environments do, which show what they observe in ``rows`` [E, row].
+    """The fast steps of several environments, whose observations are ``rows`` [E, row], in one call.
 
-    Between two calls of the simulator Python runs at a third of its speed, because nothing of it is left in the caches:
-    where it can be done, it all comes before the first call and after the last.
+    Between two calls of the simulator Python runs at a third of its speed, because the caches hold nothing of it.  So
+    all of it comes before the first call and after the last, if the environments are runners of one kind.
     """
-    runners = RUNNERS.get(class_of(envs[0]))
-    if runners and len({(type(env), env.data.qpos.shape) for env in envs}) == 1:
-        return run_all(envs, rows, *runners)
+    runner = RUNNERS.get(class_of(envs[0]))
+    if runner and len({(type(env), env.data.qpos.shape) for env in envs}) == 1:
+        return run_all(envs, rows, runner)
 
     def step(actions: np.ndarray) -> tuple[list[float], list[bool]]:
-        rewards, terminated = [], []
+        answers = []
         for j, (one, action) in enumerate(zip(fast, actions, strict=True)):
             try:
-                reward, ended = one.step(action)
+                answers.append(one.step(action))
             except Exception as error:
                 raise EnvError(j, error) from error
-            rewards.append(reward)
-            terminated.append(ended)
-        return rewards, terminated
+        return [reward for reward, _ in answers], [terminated for _, terminated in answers]
 
     return step
 
 
-def run_all(envs: Sequence[MujocoEnv], rows: np.ndarray, hidden: int, falls: bool, bounded: bool) -> TaskSteps:
-    """``forward`` or, if they can fall, ``upright`` for several environments."""
-    datas, weight, dt = [env.data for env in envs], _each(envs, "_forward_reward_weight"), _each(envs, "dt")
+def run_all(envs: Sequence[MujocoEnv], rows: np.ndarray, runner: Runner) -> TaskSteps:
+    """``mujoco.run`` for several environments of one kind."""
+    datas = [env.data for env in envs]
     size = len(datas[0].qpos)
-    start = hidden if envs[0]._exclude_current_positions_from_observation else 0
-    first, everything = [data.qpos[:1] for data in datas], [x for data in datas for x in (data.qpos, data.qvel)]
-    before, state = np.empty(len(envs)), np.empty((len(envs), size + len(datas[0].qvel)))
-    flat, x, seen, simulate = state.reshape(-1), state[:, 0], state[:, start:], _simulate_all(envs)
-    shown_velocity, velocity, never = rows[:, size - start :], state[:, size:], [False] * len(envs)
+    start = runner.hidden if envs[0]._exclude_current_positions_from_observation else 0
+    first = [data.qpos[:1] for data in datas]
+    all_states = [x for data in datas for x in (data.qpos, data.qvel)]
+    before = np.empty(len(envs))
+    state = np.empty((len(envs), size + len(datas[0].qvel)))
+    flat = state.reshape(-1)
+    x = state[:, 0]
+    observed = state[:, start:]
+    weight = _each(envs, "_forward_reward_weight")
+    dt = _each(envs, "dt")
+    simulate = _simulate_all(envs)
+    never = [False] * len(envs)
 
     def run(actions: np.ndarray) -> np.ndarray:
         np.concatenate(first, out=before)
         simulate(actions)
-        np.concatenate(everything, out=flat)
-        rows[:] = seen
+        np.concatenate(all_states, out=flat)
+        rows[:] = observed
         reward: np.ndarray = weight * ((x - before) / dt)
         return reward
 
-    if not falls:
+    if not runner.falls:
         return lambda actions: (run(actions).tolist(), never)
-    reward_for_health, ends = _each(envs, "_healthy_reward"), _each(envs, "_terminate_when_unhealthy")
-    (min_z, max_z), (min_angle, max_angle) = _each(envs, "_healthy_z_range").T, _each(envs, "_healthy_angle_range").T
-    low, high = _each(envs, "_healthy_state_range").T[..., None] if bounded else (-np.inf, np.inf)
+    velocity = state[:, size:]
+    row_velocity = rows[:, size - start :]
+    z = state[:, 1]
+    angle = state[:, 2]
+    rest = state[:, 2:]
+    healthy_reward = _each(envs, "_healthy_reward")
+    ends = _each(envs, "_terminate_when_unhealthy")
+    min_z, max_z = _each(envs, "_healthy_z_range").T
+    min_angle, max_angle = _each(envs, "_healthy_angle_range").T
+    low, high = _each(envs, "_healthy_state_range").T[..., None] if runner.bounded else (-np.inf, np.inf)
 
     def run_or_fall(actions: np.ndarray) -> tuple[list[float], list[bool]]:
         reward = run(actions)
-        np.minimum(np.maximum(velocity, -10.0), 10.0, out=shown_velocity)
-        z, angle, rest = state[:, 1], state[:, 2], state[:, 2:]
+        np.minimum(np.maximum(velocity, -10.0), 10.0, out=row_velocity)
         stands = (min_z < z) & (z < max_z) & (min_angle < angle) & (angle < max_angle)
-        if bounded:
+        if runner.bounded:
             stands &= ((low < rest) & (rest < high)).all(1)
-        return (reward + stands * reward_for_health).tolist(), (ends & ~stands).tolist()
+        return (reward + stands * healthy_reward).tolist(), (ends & ~stands).tolist()
 
     return run_or_fall
 
