@@ -343,6 +343,11 @@ def test_every_algorithm_has_a_class_that_loads_its_own_agents_only(tmp_path):
     assert {kind.algo for kind in kinds if isinstance(kind, type)} == {"", *REGISTRY}
 
 
+def test_an_agent_without_an_algorithm_is_refused():
+    with pytest.raises(ToppoError, match=r"^Agent has no algorithm: use toppo\.ToPPO"):
+        toppo.Agent(probes.walk)
+
+
 def test_a_subclass_of_an_agent_is_loaded_as_itself(tmp_path):
     class Mine(toppo.PPO):
         pass

@@ -52,8 +52,10 @@ class Agent:
 
     def __init__(self, env: EnvSource, *others: object, seed: int = 0, **settings: object) -> None:
         """Make a new agent for an environment; every setting of the algorithm can be given by name."""
+        name = type(self).__name__
+        if not self.algo:
+            raise ToppoError(f"{name} has no algorithm: use toppo.ToPPO, another class of the package, or toppo.load")
         if others:
-            name = type(self).__name__
             raise ToppoError(
                 f"{name} takes the environment and then settings by name, such as {name}('CartPole-v1', seed=1): "
                 "it chooses the network from the environment's spaces, so there is no policy to name"
