@@ -1,0 +1,1 @@
+"""One run: its spec, its directory, its life."""
