@@ -7,7 +7,7 @@ import pytest
 from tests.support.curves import study_curves
 from toppo.cli import main
 from toppo.plotting import write_output
-from toppo.rundir.layout import write_text
+from toppo.rundir.layout import write_bytes
 
 
 def report(folder, capsys) -> str:
@@ -54,6 +54,6 @@ def test_a_file_is_replaced_as_a_whole_and_its_draft_is_no_way_out(tmp_path, vic
     write_output(tmp_path / "page.html", b"new")
     assert (tmp_path / "page.html").read_bytes() == b"new"
     (tmp_path / ".status.json.tmp").symlink_to(victim)
-    write_text(tmp_path / "status.json", "{}")
+    write_bytes(tmp_path / "status.json", b"{}")
     assert victim.read_text() == "precious"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "status.json", "victim"]

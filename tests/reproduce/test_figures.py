@@ -12,7 +12,6 @@ from toppo.plotting import write_output
 from toppo.report.load import Loaded
 from toppo.report.page import About
 from toppo.reproduce import registry, run_time
-from toppo.reproduce.run_time import COLOURS, RunTime
 from toppo.reproduce.v_ratio import measured_before, over_seeds
 from toppo.studies.folder import Folder
 from toppo.studies.paper import paper_study
@@ -93,7 +92,7 @@ def test_every_point_of_the_v_ratio_is_a_mean_over_all_seeds():
 def test_run_times_say_how_they_were_measured(tmp_path, monkeypatch):
     drawings = []
     said = []
-    times = [RunTime("ppo", dict.fromkeys(COLOURS, 1.0))]
+    times = {"ppo": dict.fromkeys(run_time.COLOURS, 1.0)}
     monkeypatch.setattr(run_time, "measure_run_times", lambda algos, env, iterations: times)
     monkeypatch.setattr(run_time, "save_png_and_pdf", lambda drawing, out, name: drawings.append(drawing))
     run_time.make_figure("paper", tmp_path, said.append)

@@ -4,7 +4,7 @@ import numpy as np
 
 from toppo.report.compare import Group
 from toppo.report.statistics import MIN_FOR_IQM, iqm, mean
-from toppo.report.tables import Cell, number
+from toppo.report.tables import Cell, number, numbers
 
 GAME_COLUMNS = ("game", "arm", "runs", "score", "random, measured", "random", "human", "human-normalised")
 ACROSS_COLUMNS = ("arm", "games", "mean", "median", "IQM")
@@ -47,9 +47,8 @@ def score_rows(groups: list[Group], measured: dict[str, float]) -> list[list[Cel
     rows = []
     for g in known_games(groups):
         score = float(g.final().mean())
-        numbers = (score, measured.get(g.env), *SCORES[game_of(g.env)], human_normalised(g.env, score))
-        cells = [Cell(number(n), "n") for n in numbers]
-        rows.append([Cell(game_of(g.env)), Cell(g.arm), Cell(str(len(g.runs)), "n"), *cells])
+        scores = (score, measured.get(g.env), *SCORES[game_of(g.env)], human_normalised(g.env, score))
+        rows.append([Cell(game_of(g.env)), Cell(g.arm), *numbers(str(len(g.runs)), *map(number, scores))])
     return rows
 
 
@@ -63,5 +62,5 @@ def rows_across_games(groups: list[Group]) -> list[list[Cell]]:
         if len(scores):
             shown = [number(float(n)) for n in (mean(scores), np.median(scores), iqm(scores))]
             shown[-1] += " (mean)" if len(scores) < MIN_FOR_IQM else ""
-            rows.append([Cell(arm), Cell(str(len(scores)), "n"), *(Cell(text, "n") for text in shown)])
+            rows.append([Cell(arm), *numbers(str(len(scores)), *shown)])
     return rows

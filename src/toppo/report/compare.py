@@ -148,14 +148,10 @@ def scores_of(groups: list[Group], random: dict[str, float]) -> Scores:
             left_out[env] = f"where {BASELINE} is not above the random policy, or a run has no return, "
             left_out[env] += f"after the {budget[env]:,} steps that all arms have"
     kept = [e for e in envs if e not in left_out]
-    strata = {a: [(finals[a, e] - random[e]) / (ppo[e] - random[e]) for e in kept] for a in arms if kept}
-    return Scores(
-        zero={e: random[e] for e in kept},
-        one={e: ppo[e] for e in kept},
-        budget=budget,
-        arms=strata,
-        left_out=left_out,
-    )
+    zero = {e: random[e] for e in kept}
+    one = {e: ppo[e] for e in kept}
+    strata = {a: [(finals[a, e] - zero[e]) / (one[e] - zero[e]) for e in kept] for a in arms if kept}
+    return Scores(zero=zero, one=one, budget=budget, arms=strata, left_out=left_out)
 
 
 def _why_unscored(baseline: Group | None, zero: float | None) -> str:
@@ -169,17 +165,15 @@ def _why_unscored(baseline: Group | None, zero: float | None) -> str:
 
 def aggregates_of(scores: Scores) -> list[Aggregate]:
     """Aggregate the scores of every arm over all tasks."""
-    found = []
-    for arm, strata in scores.arms.items():
-        against = [*scores.arms[OURS], *strata] if OURS in scores.arms and arm != OURS else None
-        found.append(
-            Aggregate(
-                arm=arm,
-                runs=tuple(map(len, strata)),
-                iqm=bootstrap(strata, pooled(iqm)),
-                mean=bootstrap(strata, pooled(mean)),
-                gap=bootstrap(strata, pooled(optimality_gap)),
-                improvement=bootstrap(against, probability_of_improvement) if against else None,
-            )
+    ours = scores.arms.get(OURS)
+    return [
+        Aggregate(
+            arm=arm,
+            runs=tuple(map(len, strata)),
+            iqm=bootstrap(strata, pooled(iqm)),
+            mean=bootstrap(strata, pooled(mean)),
+            gap=bootstrap(strata, pooled(optimality_gap)),
+            improvement=bootstrap([*ours, *strata], probability_of_improvement) if ours and arm != OURS else None,
         )
-    return found
+        for arm, strata in scores.arms.items()
+    ]

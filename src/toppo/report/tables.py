@@ -78,57 +78,46 @@ def across_tasks(found: list[Aggregate]) -> list[str]:
     return [told]
 
 
+def numbers(*texts: str) -> list[Cell]:
+    """Return cells that are aligned to the right."""
+    return [Cell(text, "n") for text in texts]
+
+
+def mean_and_iqm(values: np.ndarray) -> tuple[str, str]:
+    """Format the mean and the IQM of one number per run."""
+    return show(bootstrap([values], pooled(mean))), show_iqm(bootstrap([values], pooled(iqm)), len(values))
+
+
 def final_rows(groups: list[Group]) -> list[list[Cell]]:
     """Return a row for every arm on every task: final return, area and test return."""
     rows = []
     best = {env: best_of([g for g in groups if g.env == env]) for env in {g.env for g in groups}}
     for g in groups:
-        final = g.final()
-        area = g.area()
+        counts = (f"{g.budget:,}", str(len(g.runs)))
         tests = g.tests()
-        rows.append(
-            [
-                Cell(g.env),
-                Cell(g.arm, "best" if g is best[g.env] else ""),
-                Cell(f"{g.budget:,}", "n"),
-                Cell(str(len(g.runs)), "n"),
-                Cell(show(bootstrap([final], pooled(mean))), "n"),
-                Cell(show_iqm(bootstrap([final], pooled(iqm)), len(final)), "n"),
-                Cell(show(bootstrap([area], pooled(mean))), "n"),
-                Cell(show_iqm(bootstrap([area], pooled(iqm)), len(area)), "n"),
-                Cell(show(bootstrap([tests], pooled(mean))) if len(tests) else "-", "n"),
-            ]
-        )
+        test = mean_and_iqm(tests)[0] if len(tests) else "-"
+        name = Cell(g.arm, "best" if g is best[g.env] else "")
+        rows.append([Cell(g.env), name, *numbers(*counts, *mean_and_iqm(g.final()), *mean_and_iqm(g.area()), test)])
     return rows
 
 
 def pair_rows(found: list[Pair]) -> list[list[Cell]]:
     """Return a row for every pair: differences of means."""
-    kinds = {1: "up", -1: "down", 0: ""}
-    return [
-        [
-            Cell(p.env),
-            Cell(f"{p.ours} - {p.theirs}"),
-            Cell(f"{p.budget:,}", "n"),
-            Cell(show(p.final), "n"),
-            Cell(show(p.area), "n"),
-            Cell(verdict(p), kinds[p.final.side]),
-        ]
-        for p in found
-    ]
+    rows = []
+    for p in found:
+        last = Cell(verdict(p), {1: "up", -1: "down", 0: ""}[p.final.side])
+        middle = numbers(f"{p.budget:,}", show(p.final), show(p.area))
+        rows.append([Cell(p.env), Cell(f"{p.ours} - {p.theirs}"), *middle, last])
+    return rows
 
 
 def aggregate_rows(found: list[Aggregate]) -> list[list[Cell]]:
     """Return a row for every arm: scores across tasks."""
-    return [
-        [
-            Cell(a.arm),
-            Cell(span(a.runs), "n"),
-            Cell(show_iqm(a.iqm, sum(a.runs)), "n"),
-            *(Cell(show(e), "n") for e in (a.mean, a.gap, a.improvement)),
-        ]
-        for a in found
-    ]
+    rows = []
+    for a in found:
+        estimates = (show_iqm(a.iqm, sum(a.runs)), show(a.mean), show(a.gap), show(a.improvement))
+        rows.append([Cell(a.arm), *numbers(span(a.runs), *estimates)])
+    return rows
 
 
 def time_rows(groups: list[Group]) -> list[list[Cell]]:
@@ -138,7 +127,7 @@ def time_rows(groups: list[Group]) -> list[list[Cell]]:
         seconds = [r.seconds for r in g.runs if r.seconds is not None]
         if seconds:
             milliseconds = number(1e3 * float(np.mean(seconds)))
-            rows.append([Cell(g.env), Cell(g.arm), Cell(str(len(seconds)), "n"), Cell(milliseconds, "n")])
+            rows.append([Cell(g.env), Cell(g.arm), *numbers(str(len(seconds)), milliseconds)])
     return rows
 
 

@@ -6,10 +6,9 @@ may stop early; ``value`` is the time that the loop still waits for it.
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -26,26 +25,17 @@ COMPILING = 8  # iterations: every number of batches occurs among them, except f
 COLOURS = {"collect": "#c9d6df", "label": "#9fb8ad", "update": "#0b6e99", "select": "#b08900", "value": "#d1603d"}
 
 
-class RunTime(NamedTuple):
-    """Medians of one algorithm: milliseconds per thousand environment steps, by part."""
+def measure_run_times(algos: Iterable[str], env: str, iterations: int, seed: int = 0) -> dict[str, dict[str, float]]:
+    """Return the medians of every algorithm by part: milliseconds per thousand steps.
 
-    algo: str
-    parts: dict[str, float]
-
-    @property
-    def total(self) -> float:
-        """Return the sum of all parts."""
-        return sum(self.parts.values())
-
-
-def measure_run_times(algos: list[str], env: str, iterations: int, seed: int = 0) -> list[RunTime]:
-    """Time the algorithms in turn, an iteration of each, so that a slow minute of the machine slows them all."""
+    The algorithms take turns, an iteration of each, so that a slow minute of the machine slows them all.
+    """
     specs = [spec_for(env, algo, 10**9, seed) for algo in algos]
     with ExitStack() as stack:
         sessions = [stack.enter_context(open_session(setup_for(spec, env), env)) for spec in specs]
         loops = [session.train(initial_state(session.setup)) for session in sessions]
         rounds = [[next(loop).seconds for loop in loops] for _ in range(COMPILING + iterations)][COMPILING:]
-    return [RunTime(s.algo, _medians([laps[i] for laps in rounds], s.config.n_steps)) for i, s in enumerate(specs)]
+    return {s.algo: _medians([laps[i] for laps in rounds], s.config.n_steps) for i, s in enumerate(specs)}
 
 
 def _medians(laps: Sequence[dict[str, float]], steps: int) -> dict[str, float]:
@@ -56,12 +46,12 @@ def make_figure(scale: str, out: Path, echo: Callable[[str], None]) -> None:
     """Measure the run times of all algorithms and draw them."""
     iterations = 20 if scale == "quick" else 200
     measured = f"one run of each, seed 0, {iterations} iterations"
-    times = measure_run_times(list(REGISTRY), ENV, iterations)
+    times = measure_run_times(REGISTRY, ENV, iterations)
     echo(f"medians of {measured}")
-    for t in times:
-        echo(f"{t.algo:<6} {t.total:7.1f} ms per 1000 steps: " + ", ".join(f"{k} {v:.1f}" for k, v in t.parts.items()))
-    parts = {t.algo: t.parts for t in times}
-    data = {"scale": scale, "measured": measured, "milliseconds_per_1000_steps": parts}
+    for algo, parts in times.items():
+        shares = ", ".join(f"{part} {ms:.1f}" for part, ms in parts.items())
+        echo(f"{algo:<6} {sum(parts.values()):7.1f} ms per 1000 steps: {shares}")
+    data = {"scale": scale, "measured": measured, "milliseconds_per_1000_steps": times}
     write_output(out / "run-time.json", json.dumps(data, indent=1).encode() + b"\n")
     figure = draw(times, measured)
     if scale == "quick":
@@ -69,14 +59,14 @@ def make_figure(scale: str, out: Path, echo: Callable[[str], None]) -> None:
     save_png_and_pdf(figure, out, "run-time")
 
 
-def draw(times: list[RunTime], measured: str) -> Figure:
+def draw(times: dict[str, dict[str, float]], measured: str) -> Figure:
     """Draw a bar for every algorithm, with a colour for every part."""
     figure, axes = subplots(1, 1, width=6.5, height=3.4)
     axis = axes[0, 0]
     left = np.zeros(len(times))
     for part, colour in COLOURS.items():
-        width = np.array([t.parts[part] for t in times])
-        axis.barh([REGISTRY[t.algo].title for t in times], width, left=left, color=colour, label=part)
+        width = np.array([parts[part] for parts in times.values()])
+        axis.barh([REGISTRY[algo].title for algo in times], width, left=left, color=colour, label=part)
         left += width
     axis.invert_yaxis()
     set_labels(axis, f"milliseconds per 1000 environment steps ({ENV}, one process)\nmedians of {measured}")

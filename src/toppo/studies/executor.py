@@ -17,7 +17,9 @@ class JobData(TypedDict):
     spec: dict[str, object]
     root: str  # absolute, like ``curve``: an environment may change the working directory
     curve: str
-    options: dict[str, int]
+    workers: int
+    checkpoint_every: int
+    evaluate_every: int
 
 
 class Ended(NamedTuple):
@@ -58,7 +60,6 @@ class LocalExecutor:
     """A fixed number of processes side by side, each on its own cores: threads that share cores wait for each other."""
 
     def __init__(self, jobs: int) -> None:
-        """Start with no process."""
         self._places = cores_per_job(available(), jobs)
         self._running: dict[str, RunningProcess] = {}
 

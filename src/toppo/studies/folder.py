@@ -38,11 +38,9 @@ class Folder(NamedTuple):
             spec=to_json(job.spec),
             root=str(self.run(job).resolve()),
             curve=str(self.curve(job).resolve()),
-            options={
-                "workers": options.workers,
-                "checkpoint_every": options.checkpoint_every,
-                "evaluate_every": options.evaluate_every,
-            },
+            workers=options.workers,
+            checkpoint_every=options.checkpoint_every,
+            evaluate_every=options.evaluate_every,
         )
 
     def finished(self, job: Job) -> bool:

@@ -26,9 +26,9 @@ def run_job(job: JobData) -> None:
     spec = from_json(job["spec"])
     layout = Layout(Path(job["root"]))
     options = RunOptions(
-        workers=job["options"]["workers"],
-        checkpoint_every=job["options"]["checkpoint_every"],
-        evaluate_every=job["options"]["evaluate_every"],
+        workers=job["workers"],
+        checkpoint_every=job["checkpoint_every"],
+        evaluate_every=job["evaluate_every"],
         tensorboard=False,
     )
     if layout.spec.is_file():
