@@ -138,7 +138,9 @@ class Agent:
         if self.source is None:
             raise ToppoError("this agent has no environment to learn in: load it with env=...")
         prepare()
-        self._check_source(self.source)
+        if self._checked_source is not self.source:
+            refuse_other_spaces(self.source.name, check_run(self.spec, self.source)[0].spaces, self.spaces)
+            self._checked_source = self.source
         setup = self.setup._replace(total_timesteps=self.state.steps + total_timesteps)
         workers = default_workers(self.spec) if workers is None else workers
         fault_policy = checked_fault_policy(on_nan, env_timeout, env_restarts)
@@ -158,13 +160,6 @@ class Agent:
             finally:
                 self._learning = False
         return self
-
-    def _check_source(self, source: Source) -> None:
-        """Refuse an environment with faults or with other spaces than the agent's; check each one once."""
-        if self._checked_source is not source:
-            setup, _ = check_run(self.spec, source)
-            refuse_other_spaces(source.name, setup.spaces, self.spaces)
-            self._checked_source = source
 
     def predict(
         self,

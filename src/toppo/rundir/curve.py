@@ -17,22 +17,14 @@ def bin_means(steps: Iterable[int], values: Iterable[float], edges: np.ndarray) 
 
 
 def compact(
-    spec: Row,
-    versions: Mapping[str, str],
-    episodes: Sequence[Row],
-    metrics: Sequence[Row],
-    points: int = 100,
+    spec: Row, versions: Mapping[str, str], episodes: Sequence[Row], metrics: Sequence[Row], points: int = 100
 ) -> dict[str, object]:
     """Returns and a few metrics on a grid of ``points`` equal parts of the run's steps."""
     edges = np.linspace(0, spec["total_timesteps"], points + 1)
     # The last batch may reach beyond the budget; its steps belong to the last point.
     edges_for_data = np.concatenate([edges[:-1], [np.inf]])
-    curve: dict[str, object] = {
-        "schema": 2,
-        "spec": dict(spec),
-        "versions": dict(versions),
-        "grid": [int(e) for e in edges[1:]],
-    }
+    grid = [int(e) for e in edges[1:]]
+    curve: dict[str, object] = {"schema": 2, "spec": dict(spec), "versions": dict(versions), "grid": grid}
     curve["return"] = bin_means((e["step"] for e in episodes), (e["return"] for e in episodes), edges_for_data)
     for name in SERIES:
         rows = [m for m in metrics if name in m]
