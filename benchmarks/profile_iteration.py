@@ -23,7 +23,7 @@ from toppo.collect.actor import mlp_actor_factory
 from toppo.collect.plan import buffers_in, buffers_size
 from toppo.collect.worker import Task, Worker
 from toppo.envs import resolve
-from toppo.learn.nets import acting_weights
+from toppo.learn.nets import actor_weights
 from toppo.learn.setup import Setup, plan
 from toppo.learn.state import State
 from toppo.learn.xla import prepare
@@ -46,7 +46,7 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
     p = plan(setup)
     buffers = buffers_in(p, bytearray(buffers_size(p)))
     buffers.mean[:], buffers.inv_std[:] = mean_and_inv_std(state.obs_moments)
-    for target, weight in zip(buffers.weights, acting_weights(state.learner.params.policy), strict=True):
+    for target, weight in zip(buffers.weights, actor_weights(state.learner.params.policy), strict=True):
         target[:] = weight
     worker = Worker(Task(plan=p, indices=[0], source=resolve(env_id), buffers=buffers))
     env = worker.envs[0]
@@ -77,7 +77,7 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
     found = []
     for _ in range(batches):
         whole = seconds_of(worker.finish)
-        simulation, stepping, acting = seconds_of(again(simulate)), seconds_of(again(env.take)), seconds_of(act)
+        simulation, stepping, acting = seconds_of(again(simulate)), seconds_of(again(env.step_before_cost)), seconds_of(act)
         found.append((simulation, stepping - simulation, acting, whole - stepping - acting))
     names = ("simulation", "Python around the simulator", "acting", "storing and counting, by difference")
     return {name: statistics.median(values) for name, values in zip(names, zip(*found, strict=True), strict=True)}

@@ -8,15 +8,15 @@ INDICES = st.lists(st.integers(0, 2**31 - 1), max_size=3)
 
 
 @given(st.integers(0, 2**31 - 1), st.sampled_from(list(Stream)), INDICES)
-def test_a_stream_is_a_function_of_its_name(seed, purpose, indices):
-    a, b = (rng_for(seed, purpose, *indices).random(4) for _ in range(2))
+def test_a_stream_is_a_function_of_its_name(seed, stream, indices):
+    a, b = (rng_for(seed, stream, *indices).random(4) for _ in range(2))
     assert a.tobytes() == b.tobytes()
-    assert seed_for(seed, purpose, *indices) == seed_for(seed, purpose, *indices)
-    assert 0 <= seed_for(seed, purpose, *indices) < 2**31
+    assert seed_for(seed, stream, *indices) == seed_for(seed, stream, *indices)
+    assert 0 <= seed_for(seed, stream, *indices) < 2**31
 
 
 def test_streams_of_different_names_differ():
-    # Every purpose has a fixed number of indices: NumPy takes (1,) and (1, 0) for the same.
+    # Every stream has a fixed number of indices: NumPy takes (1,) and (1, 0) for the same.
     names = [(s, p, *i) for s in (0, 1, 2) for p in Stream for i in [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (7, 0)]]
     assert len({rng_for(*name).random(2).tobytes() for name in names}) == len(names)
     assert len({seed_for(*name) for name in names}) == len(names)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.nets import categorical_net, gaussian_net
 from toppo.collect.actor import mlp_actor, noise_for
-from toppo.learn.nets import acting_weights
+from toppo.learn.nets import actor_weights
 from toppo.maths.moments import normalise
 
 SIZES = [(64, 64), (16,), ()]
@@ -23,7 +23,7 @@ def test_the_gaussian_actor_is_the_networks_twin(hidden):
     params = params._replace(mean=tuple(layer._replace(b=layer.b + 0.3) for layer in params.mean))
     mean, inv_std = rng.normal(size=11).astype(np.float32), rng.lognormal(size=11).astype(np.float32)
     obs, noise = observations(rng, 11), rng.normal(size=(200, 3)).astype(np.float32)
-    actor = mlp_actor(mean, inv_std, acting_weights(params))
+    actor = mlp_actor(mean, inv_std, actor_weights(params))
     acted = np.stack([actor(o, z)[0] for o, z in zip(obs, noise, strict=True)])
     dist = net.policy(params, normalise(jnp.asarray(obs, jnp.float32), mean, inv_std))
     np.testing.assert_allclose(acted, dist.mean + jnp.exp(dist.log_std) * noise, atol=1e-5, rtol=1e-5)
@@ -33,7 +33,7 @@ def test_the_gaussian_actor_is_the_networks_twin(hidden):
 def test_a_tiny_standard_deviation_has_the_same_floor_in_both():
     net = gaussian_net(2, 2, (4,), -50.0)
     params = net.init(0).policy
-    assert acting_weights(params)[0].tolist() == pytest.approx([1e-3, 1e-3])
+    assert actor_weights(params)[0].tolist() == pytest.approx([1e-3, 1e-3])
     assert np.exp(net.policy(params, jnp.zeros((1, 2))).log_std).ravel().tolist() == pytest.approx([1e-3, 1e-3])
 
 
@@ -44,7 +44,7 @@ def test_the_categorical_actor_is_the_networks_twin(hidden):
     params = tuple(layer._replace(w=layer.w * 20) for layer in net.init(1).policy)
     mean, inv_std = rng.normal(size=5).astype(np.float32), rng.lognormal(size=5).astype(np.float32)
     obs, noise = observations(rng, 5), rng.gumbel(size=(200, 4)).astype(np.float32)
-    actor = mlp_actor(mean, inv_std, acting_weights(params), choices=(4,))
+    actor = mlp_actor(mean, inv_std, actor_weights(params), choices=(4,))
     acted = np.array([int(actor(o, z)[0]) for o, z in zip(obs, noise, strict=True)])
     scores = np.asarray(net.policy(params, normalise(jnp.asarray(obs, jnp.float32), mean, inv_std)).logits) + noise
     best = np.take_along_axis(scores, acted[:, None], 1)[:, 0]
@@ -68,7 +68,7 @@ def test_gaussian_noise_is_standard():
 def test_zero_noise_gives_the_most_likely_action():
     net = gaussian_net(2, 1, (4,), 0.0)
     params = net.init(0).policy
-    actor = mlp_actor(np.zeros(2, np.float32), np.ones(2, np.float32), acting_weights(params))
+    actor = mlp_actor(np.zeros(2, np.float32), np.ones(2, np.float32), actor_weights(params))
     mean = net.policy(params, jnp.array([[0.2, 0.1]])).mean
     np.testing.assert_allclose(actor(np.array([0.2, 0.1]), np.zeros(1, np.float32))[0], mean[0], atol=1e-6)
 
@@ -76,7 +76,7 @@ def test_zero_noise_gives_the_most_likely_action():
 @pytest.mark.parametrize("rows", [2, 3, 8])
 @pytest.mark.parametrize("net", [gaussian_net(17, 6, (64, 64), 0.0), categorical_net(5, 4, (16,))])
 def test_an_action_does_not_depend_on_how_many_rows_act_at_once(net, rows):
-    weights = acting_weights(net.init(0).policy)
+    weights = actor_weights(net.init(0).policy)
     rng = np.random.default_rng(rows)
     size, actions = weights[1].shape[0], len(weights[-1])
     mean, inv_std = rng.normal(size=size).astype(np.float32), rng.lognormal(size=size).astype(np.float32)

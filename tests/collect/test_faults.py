@@ -47,11 +47,12 @@ def test_a_fault_of_the_moment_leaves_no_trace_in_the_numbers(tmp_path, fault, h
     fault("nothing")
     expected = collect_faulty(0)
     fault(how, tmp_path / "mark")
-    data, notices, ended, _ = collect_faulty(workers)
+    found = collect_faulty(workers)
     assert (tmp_path / "mark").exists()
-    assert (data, ended) == (expected[0], expected[2])
-    assert [n.exact for n in notices] == [True]
-    assert "the environment was replaced and the batch collected again" in notices[0].sentence
+    assert found.data == expected.data
+    assert found.ended == expected.ended
+    assert [f.exact for f in found.faults] == [True]
+    assert "the environment was replaced and the batch collected again" in found.faults[0].sentence
 
 
 @pytest.fixture(scope="module")
@@ -67,28 +68,29 @@ LASTING = [("raise", 0), ("raise", 2), ("SIGSEGV", 1), ("reward:nan", 2), ("obse
 @pytest.mark.parametrize(("how", "workers"), LASTING)
 def test_every_kind_of_lasting_fault_ends_in_the_same_data(fault, cut, how, workers):
     fault(how)
-    data, notices, ended, _ = collect_faulty(workers)
-    assert (data, ended) == (cut[0], cut[2])
-    ends = [(n.env, n.row) for n in notices if not n.exact]
-    assert sorted(ends) == sorted((n.env, n.row) for n in cut[1])
-    assert all("the episode was ended before it" in n.sentence for n in notices if not n.exact)
+    found = collect_faulty(workers)
+    assert found.data == cut.data
+    assert found.ended == cut.ended
+    truncated = [f for f in found.faults if not f.exact]
+    assert sorted((f.env, f.row) for f in truncated) == sorted((f.env, f.row) for f in cut.faults)
+    assert all("the episode was ended before it" in f.sentence for f in truncated)
 
 
 def test_an_episode_is_ended_before_its_bad_step(fault, cut):
     fault("nothing")
-    whole = collect_faulty(0)
-    assert len(cut[1]) >= 2
-    lengths = [len(rewards) for *_, rewards in cut[2]]
-    assert lengths.count(2) >= len(cut[1])  # the step that failed was the third
+    without = collect_faulty(0)
+    assert len(cut.faults) >= 2
+    lengths = [len(rewards) for *_, rewards in cut.ended]
+    assert lengths.count(2) >= len(cut.faults)  # the step that failed was the third
     assert max(lengths) == 13  # the others are left alone
-    assert np.isfinite(np.frombuffer(cut[0][-1]["reward"])).all()
-    same = [a == b for a, b in zip(cut[2], whole[2], strict=False)]
-    assert same[0] or cut[1][0].row < 13
+    assert np.isfinite(np.frombuffer(cut.data[-1]["reward"])).all()
+    same = [a == b for a, b in zip(cut.ended, without.ended, strict=False)]
+    assert same[0] or cut.faults[0].row < 13
 
 
 def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
     fault("reward:nan")
-    further = collect_faulty(0, first=BATCHES, episodes=cut[3])
+    further = collect_faulty(0, first=BATCHES, episodes=cut.episodes)
     plan = plan_for(probes.failing, N_ENVS, STEPS)
     pool, episodes = open_pool(plan, probes.failing, 2, PATIENT), (no_episode(plan),) * N_ENVS
     try:
@@ -97,8 +99,8 @@ def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
             pool.start(batch, episodes)
             pool.finish()
             episodes, _ = advance(episodes, pool.buffers, False)
-        assert batch_bytes(pool.buffers) == further[0][-1]
-        assert [e.started for e in episodes] == [e.started for e in further[3]]
+        assert batch_bytes(pool.buffers) == further.data[-1]
+        assert [e.started for e in episodes] == [e.started for e in further.episodes]
     finally:
         pool.close()
 
@@ -112,11 +114,11 @@ def test_a_replay_that_fails_gives_its_episode_up(fault, how, workers):
     pool = open_pool(plan, probes.failing, workers)
     episode = no_episode(plan)._replace(actions=np.zeros((4, 2), np.float32), rewards=np.zeros(4))
     try:
-        lost = [pool.restore((episode._replace(started=k),) * N_ENVS) for k in range(1, 7)]
+        failed = [pool.restore((episode._replace(started=k),) * N_ENVS) for k in range(1, 7)]
     finally:
         pool.close()
-    assert [list(one) for one in lost] == [[0, 1]] * 6
-    sentences = [sentence for one in lost for sentence in one.values()]
+    assert [list(one) for one in failed] == [[0, 1]] * 6
+    sentences = [sentence for one in failed for sentence in one.values()]
     words = "gave a reward that is not finite" if "nan" in how else "raised ZeroDivisionError: a bug"
     assert any(words in sentence for sentence in sentences)
     assert any("led to another observation" in sentence for sentence in sentences)  # the environment goes on
@@ -229,10 +231,10 @@ def test_a_worker_that_is_killed_between_batches_is_replaced(fault):
             while alive(pid):
                 pass
             pool.start(batch, episodes)
-            (notice,) = pool.finish()
-            assert "was killed by SIGKILL between two calls" in notice.sentence
-            assert notice.exact
-            assert batch_bytes(pool.buffers) == expected[0][batch]
+            (survived,) = pool.finish()
+            assert "was killed by SIGKILL between two calls" in survived.sentence
+            assert survived.exact
+            assert batch_bytes(pool.buffers) == expected.data[batch]
             episodes, _ = advance(episodes, pool.buffers, False)
     finally:
         pool.close()

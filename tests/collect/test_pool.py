@@ -160,8 +160,8 @@ def test_hidden_randomness_is_noticed_and_a_new_episode_begins(source, what):
     collect_batches(pool, 1)
     episodes, _ = advance((no_episode(plan),) * 2, pool.buffers, False)
     again = open_pool(plan, source, 0)
-    lost = {i: what.format(f"(environment {i}): its replay of 10 steps ") for i in range(2)}
-    assert again.restore(episodes) == lost
+    failed = {i: what.format(f"(environment {i}): its replay of 10 steps ") for i in range(2)}
+    assert again.restore(episodes) == failed
     collect_batches(again, 1, 1)
     assert again.buffers.begun.all()
 

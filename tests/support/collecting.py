@@ -4,11 +4,12 @@ import os
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from tests.support import probes
-from toppo.collect.episodes import Finished, OpenEpisode, advance, no_episode
+from toppo.collect.episodes import OpenEpisode, advance, no_episode
 from toppo.collect.faults import FaultPolicy, SurvivedFault
 from toppo.collect.plan import Buffers, Plan
 from toppo.collect.pool import Pool, open_pool
@@ -81,25 +82,29 @@ def left_behind() -> tuple[list[str], int]:
     return sorted(children), sum("pipe:" in link for link in links)
 
 
+class Collected(NamedTuple):
+    """What came of some batches."""
+
+    data: list[dict[str, bytes]]  # of every batch
+    faults: list[SurvivedFault]
+    ended: list[tuple[int, int, int, list[float]]]  # batch, row, environment and rewards of every episode that ended
+    episodes: tuple[OpenEpisode, ...]  # open after the last batch
+
+
 def collect_faulty(
     workers: int,
-    policy: FaultPolicy = PATIENT,
+    fault_policy: FaultPolicy = PATIENT,
     batches: int = BATCHES,
     first: int = 0,
     episodes: tuple[OpenEpisode, ...] = (),
-) -> tuple[
-    list[dict[str, bytes]], list[SurvivedFault], list[tuple[int, int, int, list[float]]], tuple[OpenEpisode, ...]
-]:
-    """Batches of ``probes.failing``: their bytes, all faults, the episodes that ended and those that are open.
-
-    With a ``first`` batch above 0 they continue the ``episodes`` of an earlier pool.
-    """
+) -> Collected:
+    """Collect batches of ``probes.failing``; with a ``first`` above 0 they continue the ``episodes`` of another pool."""
     before = left_behind()
     plan = plan_for(probes.failing, N_ENVS, STEPS)
-    pool = open_pool(plan, probes.failing, workers, policy)
-    data: list[dict[str, bytes]] = []
-    faults: list[SurvivedFault] = []
-    ended: list[tuple[int, Finished]] = []
+    pool = open_pool(plan, probes.failing, workers, fault_policy)
+    data = []
+    faults = []
+    ended = []
     try:
         fill_weights(pool.buffers)
         if first:
@@ -111,8 +116,8 @@ def collect_faulty(
             faults += pool.finish()
             data.append(batch_bytes(pool.buffers))
             episodes, finished = advance(episodes, pool.buffers, False)
-            ended += [(batch, f) for f in finished]
+            ended += [(batch, f.t, f.env, f.rewards.tolist()) for f in finished]
     finally:
         pool.close()
         assert left_behind() == before
-    return data, faults, [(batch, f.t, f.env, f.rewards.tolist()) for batch, f in ended], episodes
+    return Collected(data=data, faults=faults, ended=ended, episodes=episodes)

@@ -12,7 +12,7 @@ Actor = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(observations [rows, O], noise [rows, A]) -> actions [rows, ...]"""
 
 ActorFactory = Callable[[np.ndarray, np.ndarray, Sequence[np.ndarray], int], Actor]
-"""(mean, inv_std, weights as in ``nets.acting_weights``, rows) -> Actor"""
+"""(mean, inv_std, weights as in ``nets.actor_weights``, rows) -> Actor"""
 
 
 def mlp_actor_factory(spaces: Spaces) -> ActorFactory:
@@ -28,7 +28,7 @@ def mlp_actor(
     choices: Sequence[int] = (),
     masked: bool = False,
 ) -> Actor:
-    """Return the actor of an MLP policy; weights as in ``nets.acting_weights``.
+    """Return the actor of an MLP policy; weights as in ``nets.actor_weights``.
 
     A Gaussian policy returns mean + std * noise with standard normal noise.  With ``choices`` (how many in each
     dimension of the action) it returns argmax(logits + noise) of each with Gumbel noise.  Zero noise gives the most

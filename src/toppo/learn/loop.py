@@ -19,7 +19,7 @@ from toppo.collect.pool import Pool
 from toppo.errors import LearnerFault
 from toppo.learn.critic import Background, CriticTask, critic_thread
 from toppo.learn.metrics import Episode, Metrics, Outcome, episodes_of, metrics_of
-from toppo.learn.nets import acting_weights
+from toppo.learn.nets import actor_weights
 from toppo.learn.normaliser import normaliser_of, with_statistics
 from toppo.learn.programs import compile_programs
 from toppo.learn.setup import Setup, learning_rate
@@ -80,7 +80,7 @@ class Loop:
         """Hand the policy and the normaliser to the workers and let them collect."""
         buffers = self.pool.buffers
         buffers.mean[:], buffers.inv_std[:] = mean_and_inv_std(state.obs_moments)
-        weights = acting_weights(state.learner.params.policy, self.setup.spaces.action_size)
+        weights = actor_weights(state.learner.params.policy, self.setup.spaces.action_size)
         for target, weight in zip(buffers.weights, weights, strict=True):
             if not np.isfinite(weight).all():
                 raise LearnerFault(

@@ -208,8 +208,8 @@ def chunk_size(size: int, limit: int) -> int:
     return 1 << max(1, limit // size).bit_length() - 1
 
 
-def acting_weights(policy: Tree, actions: int | None = None) -> list[np.ndarray]:
-    """Return what acting needs: the standard deviation (empty for logits), then weights and biases by layer.
+def actor_weights(policy: Tree, actions: int | None = None) -> list[np.ndarray]:
+    """Return what an actor needs: the standard deviation (empty for logits), then weights and biases by layer.
 
     Of the last layer, only what gives the first ``actions`` outputs: a shared trunk has the critic's beside them.
     """

@@ -9,7 +9,7 @@ from toppo.collect.faults import STRICT, FailedReplays, FaultPolicy
 from toppo.collect.pool import Pool, open_pool
 from toppo.envs import EnvSource, Source
 from toppo.learn.loop import Iteration, train
-from toppo.learn.setup import Setup, acting, plan
+from toppo.learn.setup import Setup, image_actor_factory, plan
 from toppo.learn.state import State
 
 
@@ -37,7 +37,7 @@ def open_session(
     setup: Setup, source: EnvSource | Source, workers: int = 0, fault_policy: FaultPolicy = STRICT
 ) -> Iterator[Session]:
     """Open the environments in this process, or in ``workers`` processes; close them at the end."""
-    pool = open_pool(plan(setup), source, workers, fault_policy, acting(setup))
+    pool = open_pool(plan(setup), source, workers, fault_policy, image_actor_factory(setup))
     try:
         yield Session(setup, pool)
     finally:

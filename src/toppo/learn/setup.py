@@ -14,7 +14,7 @@ from toppo.collect.actor import ActorFactory
 from toppo.collect.episodes import no_episode
 from toppo.collect.plan import Plan
 from toppo.envs import Spaces
-from toppo.learn.nets import acting_weights, actor_critic, jax_actor_factory, mlp_body, normalise_rows, split_rows
+from toppo.learn.nets import actor_critic, actor_weights, jax_actor_factory, mlp_body, normalise_rows, split_rows
 from toppo.learn.state import Learner, State
 from toppo.learn.vision import vision_body
 from toppo.maths.moments import no_data
@@ -74,19 +74,19 @@ def plan(setup: Setup) -> Plan:
         steps=setup.config.n_steps // setup.common.n_envs,
         n_envs=setup.common.n_envs,
         reset_each_batch=setup.common.reset_each_batch,
-        weight_shapes=tuple(w.shape for w in acting_weights(policy, setup.spaces.action_size)),
+        weight_shapes=tuple(w.shape for w in actor_weights(policy, setup.spaces.action_size)),
     )
 
 
 @cache
-def _compiled_actor(net: Net) -> ActorFactory:
+def _compiled_actor_factory(net: Net) -> ActorFactory:
     """Return one compiled program, however often a policy is made to act."""
     return jax_actor_factory(net, jax.eval_shape(lambda: net.init(0)).policy)
 
 
-def acting(setup: Setup) -> ActorFactory | None:
+def image_actor_factory(setup: Setup) -> ActorFactory | None:
     """Return how the policy acts if the workers' NumPy actor cannot read its observations: batched, in JAX."""
-    return _compiled_actor(setup.net) if setup.spaces.images else None
+    return _compiled_actor_factory(setup.net) if setup.spaces.images else None
 
 
 def initial_learner(setup: Setup) -> Learner:

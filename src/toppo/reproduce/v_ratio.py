@@ -17,7 +17,7 @@ from toppo.algos.contract import Segment, Tree
 from toppo.collect.actor import Actor, mlp_actor, noise_for
 from toppo.envs import Environment, open_environment, resolve
 from toppo.errors import BAD_DATA, ToppoError
-from toppo.learn.nets import acting_weights
+from toppo.learn.nets import actor_weights
 from toppo.learn.session import open_session
 from toppo.learn.setup import Setup, initial_state
 from toppo.plotting import (
@@ -168,7 +168,7 @@ def monte_carlo(
 ) -> np.ndarray:
     """Return the discounted normalised returns of the policy from every state.  [states, rollouts]"""
     scale = batch.normaliser
-    actor = mlp_actor(np.asarray(scale.mean), np.asarray(scale.inv_std), acting_weights(policy))
+    actor = mlp_actor(np.asarray(scale.mean), np.asarray(scale.inv_std), actor_weights(policy))
     returns = np.empty((len(restarts), rollouts))
     for i, restart in enumerate(restarts):
         for j in range(rollouts):

@@ -8,8 +8,8 @@ import numpy as np
 from toppo.collect.actor import Actor, mlp_actor_factory, noise_for
 from toppo.envs import Player, Spaces
 from toppo.envs.spaces import refuse_other_spaces
-from toppo.learn.nets import acting_weights
-from toppo.learn.setup import Setup, acting
+from toppo.learn.nets import actor_weights
+from toppo.learn.setup import Setup, image_actor_factory
 from toppo.learn.state import State
 from toppo.maths.moments import mean_and_inv_std
 from toppo.rng import Stream, rng_for, seed_for
@@ -39,9 +39,9 @@ class Policy(NamedTuple):
 def policy_of(state: State, setup: Setup) -> Policy:
     """Freeze the policy and the normaliser of a training state."""
     scale = mean_and_inv_std(state.obs_moments)
-    weights = acting_weights(state.learner.params.policy, setup.spaces.action_size)
-    make_actor = acting(setup) or mlp_actor_factory(setup.spaces)
-    return Policy(lambda rows: make_actor(*scale, weights, rows), setup.spaces)
+    weights = actor_weights(state.learner.params.policy, setup.spaces.action_size)
+    factory = image_actor_factory(setup) or mlp_actor_factory(setup.spaces)
+    return Policy(lambda rows: factory(*scale, weights, rows), setup.spaces)
 
 
 def rollout(
