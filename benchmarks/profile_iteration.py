@@ -77,7 +77,9 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
     found = []
     for _ in range(batches):
         whole = seconds_of(worker.finish)
-        simulation, stepping, acting = seconds_of(again(simulate)), seconds_of(again(env.step_before_cost)), seconds_of(act)
+        simulation = seconds_of(again(simulate))
+        stepping = seconds_of(again(env.step_before_cost))
+        acting = seconds_of(act)
         found.append((simulation, stepping - simulation, acting, whole - stepping - acting))
     names = ("simulation", "Python around the simulator", "acting", "storing and counting, by difference")
     return {name: statistics.median(values) for name, values in zip(names, zip(*found, strict=True), strict=True)}

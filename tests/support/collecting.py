@@ -98,7 +98,7 @@ def collect_faulty(
     first: int = 0,
     episodes: tuple[OpenEpisode, ...] = (),
 ) -> Collected:
-    """Collect batches of ``probes.failing``; with a ``first`` above 0 they continue the ``episodes`` of another pool."""
+    """Collect batches of ``probes.failing``; with a ``first`` above 0 they continue these ``episodes``."""
     before = left_behind()
     plan = plan_for(probes.failing, N_ENVS, STEPS)
     pool = open_pool(plan, probes.failing, workers, fault_policy)
