@@ -45,7 +45,7 @@ def ours(env: str, steps: int, seed: int) -> tuple[list[int], list[float]]:
     from benchmarks.training import iterations
 
     episodes = [e for turn in iterations(env, "trpo", steps, seed, workers=1, **OURS) for e in turn.episodes]
-    return [e.step for e in episodes], [e.ret for e in episodes]
+    return [e.step for e in episodes], [e.episode_return for e in episodes]
 
 
 def run(who: str, env: str, steps: int, seed: int) -> list[float]:

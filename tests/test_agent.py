@@ -400,7 +400,7 @@ def test_hidden_randomness_does_not_mix_two_episodes():
     for _ in range(6):
         agent.learn(32, workers=0, callback=lambda iteration: episodes.extend(iteration.episodes))
     assert {e.length for e in episodes} == {23}
-    assert {e.ret for e in episodes} == {23.0}
+    assert {e.episode_return for e in episodes} == {23.0}
 
 
 def test_an_environment_that_was_given_stays_open():

@@ -295,7 +295,7 @@ def test_episodes_are_logged_with_the_step_at_which_they_ended(toppo_run):
         ends = [(t, e) for t in range(30) for e in range(2) if batch.ended[t, e]]
         assert [(x.step, x.env) for x in iteration.episodes] == [(60 * k + 2 * t + e + 1, e) for t, e in ends]
         expected = sorted((sum(r), len(r)) for r in episodes[k])
-        found = sorted((x.ret, x.length) for x in iteration.episodes)
+        found = sorted((x.episode_return, x.length) for x in iteration.episodes)
         np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-12)
         if ends:
             mean = np.mean([r for r, _ in expected])

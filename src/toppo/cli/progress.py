@@ -40,7 +40,7 @@ class RunDisplay:
             self._warnings += 1
             last = " (faults.jsonl has the others)" if self._warnings == MAX_WARNINGS else ""
             self.console.say(f"warning: {fault.sentence}{last}")
-        returns = [e.ret for e in progress.iteration.episodes]
+        returns = [e.episode_return for e in progress.iteration.episodes]
         self.recent.extend(returns)
         if returns:
             self.history.append(fmean(returns))

@@ -20,7 +20,7 @@ class Episode(NamedTuple):
 
     step: int
     env: int
-    ret: float
+    episode_return: float  # undiscounted
     length: int
 
 
@@ -41,7 +41,7 @@ def episodes_of(setup: Setup, state: State, finished: list[Finished]) -> list[Ep
     first = state.steps - setup.config.n_steps
     steps = [first + f.t * setup.common.n_envs + f.env + 1 for f in finished]
     return [
-        Episode(step=step, env=f.env, ret=float(f.rewards.sum()), length=len(f.rewards))
+        Episode(step=step, env=f.env, episode_return=float(f.rewards.sum()), length=len(f.rewards))
         for step, f in zip(steps, finished, strict=True)
     ]
 

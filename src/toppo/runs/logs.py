@@ -42,7 +42,8 @@ class Logs:
             self._write_survived(fault, steps)
         self._files["metrics"].append(iteration.metrics)
         for e in iteration.episodes:
-            self._files["episodes"].append({"step": e.step, "env": e.env, "return": e.ret, "length": e.length})
+            row = {"step": e.step, "env": e.env, "return": e.episode_return, "length": e.length}
+            self._files["episodes"].append(row)
         seconds = {f"time/{name}": round(s, 6) for name, s in iteration.seconds.items()}
         timing = {"time/total_timesteps": steps, "time/fps": round(fps, 1), **seconds}
         self._files["timing"].append(timing)
