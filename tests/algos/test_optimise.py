@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from toppo.algos.optimise import AdamStart, adam_epochs, adam_init, adapted_lr, squared_error
+from toppo.algos.contract import CriticProblem
+from toppo.algos.optimise import adam_epochs, adam_init, adapted_lr, squared_error
 from toppo.algos.ppo import PPOConfig
 from toppo.algos.settings import Common
 from toppo.algos.steps import shuffled
@@ -24,8 +25,18 @@ def ascend(should_continue=None, bound=0.0):
         return -jnp.square(theta["a"] - x.mean()), x.mean()
 
     params = {"a": jnp.zeros(())}
-    start = AdamStart(params=params, opt=adam_init(COMMON, params), lr=jnp.float32(0.1), max_grad_norm=bound)
-    run = jax.jit(lambda: adam_epochs(objective, start, data, order, COMMON, should_continue))
+    problem = CriticProblem(
+        common=COMMON,
+        net=None,
+        critic=params,
+        opt=adam_init(COMMON, params),
+        sample=None,
+        minibatches=order,
+        lr=None,
+        epochs=None,
+    )
+    lr = jnp.float32(0.1)
+    run = jax.jit(lambda: adam_epochs(objective, params, problem, data, lr, should_continue, bound))
     return run(), np.asarray(data), np.asarray(order)
 
 

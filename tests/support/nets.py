@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from toppo.algos.contract import Net
-from toppo.learn.nets import actor_critic, mlp_body, normalise_rows
+from toppo.learn.nets import actor_critic, mlp_body
+from toppo.maths.moments import normalise
 
 
 def gaussian_net(obs_size: int, action_size: int, hidden: Sequence[int], log_std: float) -> Net:
-    return actor_critic(mlp_body(obs_size, hidden), normalise_rows, action_size, (), log_std)
+    return actor_critic(mlp_body(obs_size, hidden), normalise, action_size, (), log_std)
 
 
 def categorical_net(obs_size: int, actions: int, hidden: Sequence[int]) -> Net:
-    return actor_critic(mlp_body(obs_size, hidden), normalise_rows, actions, (actions,))
+    return actor_critic(mlp_body(obs_size, hidden), normalise, actions, (actions,))

@@ -26,12 +26,11 @@ from toppo.algos.contract import (
     Tree,
 )
 from toppo.algos.optimise import (
-    AdamStart,
     adam_epochs,
     clip_fractions,
     entropy_bonus,
     fit_clipped_least_squares,
-    measure_policy,
+    measured_update,
 )
 from toppo.algos.settings import Common, require, require_least, setting
 from toppo.algos.steps import adam_moments, keep_last, label_vtrace, require_separate_networks, scheduled_lr
@@ -123,17 +122,13 @@ def improve(config: DISCConfig, problem: PolicyProblem) -> PolicyUpdate:
         gain = surrogate(jnp.exp(log_ratio), adv, weight, problem.clip_eps)
         return gain - alpha * penalty + entropy_bonus(problem, dist), penalty
 
-    result = adam_epochs(
-        objective,
-        AdamStart(params=problem.policy, opt=adam, lr=problem.lr, max_grad_norm=common.max_grad_norm),
-        sample._replace(dist_k=None),
-        problem.minibatches,
-        common,
-    )
-    measured = measure_policy(problem._replace(sample=sample), result.params)
+    data = sample._replace(dist_k=None)
+    given = problem._replace(sample=sample, opt=adam)
+    result = adam_epochs(objective, problem.policy, given, data, problem.lr, None, common.max_grad_norm)
+    update, _ = measured_update(given, result.params)
     dist = net.policy(result.params, sample.obs)
     change = jnp.expm1(log_prob(dist, sample.action) - log_prob(sample.dist_mu, sample.action))
-    report = measured.report | clip_fractions(sample, (jnp.abs(change) > problem.clip_eps).any(-1))
+    report = update.report | clip_fractions(sample, (jnp.abs(change) > problem.clip_eps).any(-1))
     report |= {
         "memory/included": (sample.weight > 0).sum() / config.n_steps - 1,
         "train/alpha_is": alpha,
@@ -142,15 +137,8 @@ def improve(config: DISCConfig, problem: PolicyProblem) -> PolicyUpdate:
         "train/is_penalty": result.extra,
         "train/policy_gradient_loss": -result.objective,
     }
-    return PolicyUpdate(
-        policy=result.params,
-        opt=(result.opt, adapt_penalty(alpha, result.extra, config.j_target)),
-        lr_scale=problem.lr_scale,
-        epochs=result.epochs,
-        tv=measured.tv,
-        dist=measured.dist,
-        report=report,
-    )
+    opt = (result.opt, adapt_penalty(alpha, result.extra, config.j_target))
+    return update._replace(opt=opt, epochs=result.epochs, report=report)
 
 
 def adapt_penalty(alpha: Array, penalty: Array, target: float) -> Array:

@@ -29,41 +29,34 @@ def adam_init(common: Common, params: Tree) -> Tree:
     return adam(common).init(ravel_pytree(params)[0])
 
 
-class AdamStart(NamedTuple):
-    """Where epochs of Adam start from, and how large their steps are."""
-
-    params: Tree
-    opt: Tree
-    lr: Array
-    max_grad_norm: float = 0.0
-
-
 def adam_epochs(
     objective: Callable[[Tree, Tree], tuple[Array, Tree]],
-    start: AdamStart,
+    params: Tree,
+    problem: PolicyProblem | CriticProblem,
     data: Tree,
-    minibatches: Array,
-    common: Common,
+    lr: Array,
     should_continue: Callable[[Tree, Array], Array] | None = None,
+    max_grad_norm: float = 0.0,
 ) -> AdamResult:
-    """Take epochs of minibatch ascent on ``objective(params, minibatch)``.
+    """Take epochs of ascent on ``objective(params, minibatch)``, with the problem's optimiser and minibatches.
 
     The objective returns its value, and anything else of which the mean over all steps is wanted.  ``data`` has leaves
-    [B, ...]; ``minibatches`` [epochs, minibatches, size] holds indices into them.  After every epoch
-    ``should_continue(params, epochs)`` decides whether there is another one.
+    [B, ...].  After every epoch ``should_continue(params, epochs)`` decides whether there is another one.
     """
+    minibatches = problem.minibatches
+    optimiser = adam(problem.common)
     # One flat vector makes Adam a single fused loop: a quarter off the time of an update with small networks.
-    theta, unravel = ravel_pytree(start.params)
+    theta, unravel = ravel_pytree(params)
     gradient = jax.value_and_grad(lambda flat, batch: objective(unravel(flat), batch), has_aux=True)
 
     def step(carry: tuple[Array, Tree], batch: Tree) -> tuple[tuple[Array, Tree], tuple[Array, Array, Tree]]:
         theta, opt = carry
         (value, extra), grad = gradient(theta, batch)
         norm = jnp.sqrt(jnp.vdot(grad, grad))
-        if start.max_grad_norm > 0:
-            grad = grad * jnp.minimum(1.0, start.max_grad_norm / (norm + 1e-12))
-        direction, opt = adam(common).update(grad, opt)
-        return (theta + start.lr * direction, opt), (value, norm, extra)
+        if max_grad_norm > 0:
+            grad = grad * jnp.minimum(1.0, max_grad_norm / (norm + 1e-12))
+        direction, opt = optimiser.update(grad, opt)
+        return (theta + lr * direction, opt), (value, norm, extra)
 
     def epoch(result: AdamResult) -> AdamResult:
         batches = jax.tree.map(lambda x: x[minibatches[result.epochs]], data)
@@ -85,10 +78,10 @@ def adam_epochs(
         return more & ((result.epochs == 0) | should_continue(unravel(result.params), result.epochs))
 
     zero = jnp.zeros((), theta.dtype)
-    extra = jax.eval_shape(lambda: objective(start.params, jax.tree.map(lambda x: x[minibatches[0, 0]], data))[1])
+    extra = jax.eval_shape(lambda: objective(params, jax.tree.map(lambda x: x[minibatches[0, 0]], data))[1])
     before = AdamResult(
         params=theta,
-        opt=start.opt,
+        opt=problem.opt,
         epochs=jnp.asarray(0),
         objective=zero,
         grad_norm=zero,
@@ -98,32 +91,26 @@ def adam_epochs(
     return result._replace(params=unravel(result.params))
 
 
-class Measured(NamedTuple):
-    """A policy on the data of an update."""
-
-    tv: Array  # total variation from pi_k
-    dist: Tree  # its distribution at every state, if it shares a trunk with the critic
-    ratio: Array  # pi/mu
-    report: dict[str, Array]  # what to log
-
-
-def measure_policy(problem: PolicyProblem, policy: Tree) -> Measured:
-    """Measure a policy, and how far it is from pi_k."""
+def measured_update(problem: PolicyProblem, policy: Tree) -> tuple[PolicyUpdate, Array]:
+    """Return a new policy with its distance from pi_k and what to log; also pi/mu of every sample [B]."""
     sample = problem.sample
     net = problem.net
     dist = net.in_chunks(net.policy, policy, sample.obs)
     ratio = jnp.exp(net.family.log_prob(dist, sample.action) - sample.logp)
-    report = {
-        "train/approx_kl": net.family.kl(sample.dist_k, dist).mean(),
-        "train/entropy_loss": -net.family.entropy(dist).mean(),
-        "train/std": net.family.std(dist).mean(),
-    }
-    return Measured(
+    update = PolicyUpdate(
+        policy=policy,
+        opt=problem.opt,
+        lr_scale=problem.lr_scale,
+        epochs=jnp.asarray(problem.common.n_epochs),
         tv=total_variation(ratio, sample.centre, sample.weight),
         dist=dist if net.joint else None,
-        ratio=ratio,
-        report=report,
+        report={
+            "train/approx_kl": net.family.kl(sample.dist_k, dist).mean(),
+            "train/entropy_loss": -net.family.entropy(dist).mean(),
+            "train/std": net.family.std(dist).mean(),
+        },
     )
+    return update, ratio
 
 
 def clip_fractions(sample: Sample, clipped: Array) -> dict[str, Array]:
@@ -167,31 +154,20 @@ def adam_update(
         return gain - common.vf_coef * loss, (gain, loss)
 
     def within_tv_bound(policy: Tree, epochs: Array) -> Array:
-        return measure_policy(problem, policy).tv <= problem.clip_eps / 2
+        return measured_update(problem, policy)[0].tv <= problem.clip_eps / 2
 
-    start = AdamStart(
-        params=problem.policy,
-        opt=problem.opt,
-        lr=problem.lr * problem.lr_scale,
-        max_grad_norm=common.max_grad_norm,
-    )
     data = problem.sample._replace(dist_k=None, dist_mu=None)
-    result = adam_epochs(objective, start, data, problem.minibatches, common, within_tv_bound if early_stop else None)
-    measured = measure_policy(problem, result.params)
-    is_clipped = changes(surrogate, measured.ratio, problem.sample.centre, problem.clip_eps)
-    report = measured.report | clip_fractions(problem.sample, is_clipped)
+    lr = problem.lr * problem.lr_scale
+    should_continue = within_tv_bound if early_stop else None
+    result = adam_epochs(objective, problem.policy, problem, data, lr, should_continue, common.max_grad_norm)
+    update, ratio = measured_update(problem, result.params)
+    is_clipped = changes(surrogate, ratio, problem.sample.centre, problem.clip_eps)
+    report = update.report | clip_fractions(problem.sample, is_clipped)
     report |= {"train/policy_gradient_loss": -result.objective, "train/grad_norm_policy": result.grad_norm}
     if net.joint:
         report |= {"train/policy_gradient_loss": -result.extra[0], "train/value_loss": result.extra[1]}
-    return PolicyUpdate(
-        policy=result.params,
-        opt=result.opt,
-        lr_scale=adapted_lr(problem.lr_scale, measured.tv, problem.clip_eps) if adapt_lr else problem.lr_scale,
-        epochs=result.epochs,
-        tv=measured.tv,
-        dist=measured.dist,
-        report=report,
-    )
+    lr_scale = adapted_lr(problem.lr_scale, update.tv, problem.clip_eps) if adapt_lr else problem.lr_scale
+    return update._replace(opt=result.opt, lr_scale=lr_scale, epochs=result.epochs, report=report)
 
 
 def changes(surrogate: Surrogate, ratio: Array, centre: Array, clip_eps: Array) -> Array:
@@ -253,8 +229,8 @@ def trust_region_update(problem: PolicyProblem, region: TrustRegion, from_mu: bo
 
     found = backtrack(is_acceptable, theta, step.direction, region.shrink, region.backtracks)
     policy = unravel(found.theta)
-    measured = measure_policy(problem, policy)
-    report = measured.report | {
+    update, _ = measured_update(problem, policy)
+    report = update.report | {
         "train/accepted": jnp.any(found.theta != theta).astype(theta.dtype),
         "train/backtracks": found.tried - 1,
         "train/divergence": mean_kl(found.theta),
@@ -263,15 +239,7 @@ def trust_region_update(problem: PolicyProblem, region: TrustRegion, from_mu: bo
         "train/radius": step.room,
         "train/surrogate_gain": mean_surrogate(found.theta) - before,
     }
-    return PolicyUpdate(
-        policy=policy,
-        opt=problem.opt,
-        lr_scale=problem.lr_scale,
-        epochs=jnp.asarray(problem.common.n_epochs),
-        tv=measured.tv,
-        dist=measured.dist,
-        report=report,
-    )
+    return update._replace(report=report)
 
 
 def fit_least_squares(problem: CriticProblem) -> AdamResult:
@@ -309,9 +277,7 @@ def squared_error(value: Array, ret: Array, before: Array, clip_eps: float) -> A
 
 
 def _fit(problem: CriticProblem, objective: Callable[[Tree, Tree], tuple[Array, Tree]], data: Tree) -> AdamResult:
-    start = AdamStart(params=problem.critic, opt=problem.opt, lr=problem.lr)
-
     def should_continue(critic: Tree, epochs: Array) -> Array:
         return epochs < problem.epochs
 
-    return adam_epochs(objective, start, data, problem.minibatches, problem.common, should_continue)
+    return adam_epochs(objective, problem.critic, problem, data, problem.lr, should_continue)

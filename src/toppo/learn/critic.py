@@ -24,7 +24,6 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from toppo.algos.contract import AdamResult, Tree
-from toppo.collect.pinning import pin
 
 T = TypeVar("T")
 Fit = Callable[[Tree, Tree, np.ndarray, int], AdamResult]
@@ -96,8 +95,3 @@ class Background(Generic[T]):
     def _start_critic(self) -> None:
         if self._task is not None and self._critic is None:
             self._critic = self._thread.submit(self._task.run, self._epochs)
-
-
-def critic_thread(cores: list[int]) -> ThreadPoolExecutor:
-    """Return the thread that the critic learns in, on the last of these cores."""
-    return ThreadPoolExecutor(1, initializer=pin, initargs=(cores[-1:],))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,10 +15,10 @@ from jax.dtypes import canonicalize_dtype
 from toppo.algos.contract import AdamResult, Draw, Memory, PolicyUpdate, Sample, Segment, Tree
 from toppo.collect.episodes import Finished
 from toppo.collect.faults import SurvivedFault
-from toppo.collect.pinning import cores_used_by, pinned_to, threads_of_xla
+from toppo.collect.pinning import cores_used_by, pin, pinned_to, threads_of_xla
 from toppo.collect.pool import Pool
 from toppo.errors import LearnerFault
-from toppo.learn.critic import Background, CriticTask, critic_thread
+from toppo.learn.critic import Background, CriticTask
 from toppo.learn.metrics import Episode, Metrics, Outcome, episodes_of, metrics_of
 from toppo.learn.nets import actor_weights
 from toppo.learn.normaliser import normaliser_of, with_statistics
@@ -68,7 +69,7 @@ class Loop:
         self.all_cores_busy = bool(busy_cores)
         self.cores = busy_cores if has_single_thread_products(setup) else []
         self.xla_threads = threads_of_xla()
-        self.critic_thread = critic_thread(self.cores)
+        self.critic_thread = ThreadPoolExecutor(1, initializer=pin, initargs=(self.cores[-1:],))
 
     def warm_up(self, state: State) -> State:
         """Collect a batch that moves the statistics and nothing else; the policy acts in it without them."""

@@ -84,16 +84,12 @@ def matmul(x: Array, w: Array) -> Array:
     return x @ w
 
 
-def _matmul_forward(x: Array, w: Array) -> tuple[Array, tuple[Array, Array]]:
-    return x @ w, (x, w)
-
-
 def _matmul_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
     x, w = kept
     return slope @ w.T, materialised_transpose(x) @ slope
 
 
-matmul.defvjp(_matmul_forward, _matmul_backward)
+matmul.defvjp(lambda x, w: (x @ w, (x, w)), _matmul_backward)
 
 
 def materialised_transpose(x: Array) -> Array:
@@ -116,11 +112,6 @@ def mlp_body(obs_size: int, hidden: Sequence[int]) -> Body:
         return mlp(layers, inputs.vector if isinstance(inputs, Inputs) else inputs)
 
     return Body(lambda key, heads: mlp_init(key, [obs_size, *hidden], heads), apply)
-
-
-def normalise_rows(rows: Array, mean: Array, inv_std: Array) -> Array:
-    """Preprocess stored observations that hold only numbers."""
-    return normalise(rows, mean, inv_std)
 
 
 def split_rows(obs_size: int, mask_size: int) -> Callable[[Array, Array, Array], Inputs]:

@@ -14,10 +14,10 @@ from toppo.collect.actor import ActorFactory
 from toppo.collect.episodes import no_episode
 from toppo.collect.plan import Plan
 from toppo.envs import Spaces
-from toppo.learn.nets import actor_critic, actor_weights, jax_actor_factory, mlp_body, normalise_rows, split_rows
+from toppo.learn.nets import actor_critic, jax_actor_factory, mlp_body, split_rows
 from toppo.learn.state import Learner, State
 from toppo.learn.vision import vision_body
-from toppo.maths.moments import no_data
+from toppo.maths.moments import no_data, normalise
 from toppo.rng import Stream, seed_for
 
 
@@ -56,7 +56,7 @@ def make_net(common: Common, spaces: Spaces) -> Net:
     numbers_only = not spaces.images and not spaces.masked
     return actor_critic(
         body,
-        normalise_rows if numbers_only else split_rows(size, spaces.mask_size),
+        normalise if numbers_only else split_rows(size, spaces.mask_size),
         spaces.action_size,
         spaces.choices,
         common.log_std_init,
