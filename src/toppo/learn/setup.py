@@ -14,7 +14,7 @@ from toppo.collect.actor import ActorFactory
 from toppo.collect.episodes import no_episode
 from toppo.collect.plan import Plan
 from toppo.envs import Spaces
-from toppo.learn.nets import actor_critic, jax_actor_factory, mlp_body, split_rows
+from toppo.learn.nets import actor_critic, actor_weights, jax_actor_factory, mlp_body, split_rows
 from toppo.learn.state import Learner, State
 from toppo.learn.vision import vision_body
 from toppo.maths.moments import no_data, normalise
