@@ -99,6 +99,11 @@ def test_contributing_shows_the_table():
     assert {part for part, _ in rows} == set(TABLE)
 
 
+def test_every_folder_of_code_is_a_package():
+    folders = {path.parent for folder in (ROOT, Path(__file__).parent) for path in folder.rglob("*.py")}
+    assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
+
+
 def test_the_table_names_only_what_exists():
     assert [part for part in TABLE if not known(part)] == []
 
