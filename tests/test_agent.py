@@ -71,7 +71,7 @@ def test_learning_on_after_a_load_is_learning_without_a_break(tmp_path, algo, wo
     assert_same_state(whole, again)
 
 
-def test_an_environment_object_can_be_learned_in_and_learned_on_in():
+def test_an_agent_continues_to_learn_in_an_environment_object():
     whole = small(probes.Walk()).learn(256)
     part = small(probes.Walk()).learn(128)
     assert_same_state(whole, part.learn(128))
@@ -394,7 +394,7 @@ def test_the_package_shows_its_public_names_only():
 
 
 def test_hidden_randomness_does_not_mix_two_episodes():
-    """After a replay that led elsewhere a new episode begins, and the books begin with it."""
+    """After a replay that led elsewhere a new episode begins, and its statistics begin with it."""
     agent = small(probes.hidden, algo=toppo.PPO, n_steps=32, warmup_steps=0)  # episodes of 23 steps
     episodes = []
     for _ in range(6):
@@ -444,7 +444,7 @@ def test_what_predicts_is_made_once_for_a_state(trained):
     trained.state = before
 
 
-def test_a_continuation_that_is_not_exact_is_said():
+def test_an_inexact_continuation_is_a_warning():
     agent = small(probes.Hidden, reset_each_batch=False).learn(64, workers=0)
     with pytest.warns(UserWarning, match=r"where it was \(Hidden \(environment 0\): its replay of"):
         agent.learn(64, workers=0)
@@ -470,7 +470,7 @@ class FourValues(probes.Flip):
         (FourValues, r"FourValues: step\(\) returned a tuple of 4"),
     ],
 )
-def test_a_loaded_agent_looks_at_the_environment_it_is_given(tmp_path, env, sentence):
+def test_a_loaded_agent_checks_the_environment_it_is_given(tmp_path, env, sentence):
     small(probes.flip).save(tmp_path / "agent")
     agent = toppo.load(tmp_path / "agent", env=env)
     with pytest.raises(ToppoError, match=sentence):

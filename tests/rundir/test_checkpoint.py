@@ -226,7 +226,7 @@ def test_crafted_arrays_are_refused(tmp_path, payload):
         read_checkpoint(tmp_path / "c")
 
 
-def test_a_manifest_that_is_no_manifest_is_refused(tmp_path):
+def test_a_file_that_is_not_a_manifest_is_refused(tmp_path):
     craft(tmp_path / "c")
     for text in (b"", b"[]", b"3", b"[" * 100_000, b"\xff\xfe", b'{"schema": 1}', b"{" + b" " * 10_000_001 + b"}"):
         (tmp_path / "c" / MANIFEST).write_bytes(text)

@@ -94,7 +94,7 @@ def test_a_value_that_is_not_json_is_refused_and_leaves_no_torn_line(tmp_path):
     assert list(read_lines(path)) == [{"x": 1}]
 
 
-def test_small_files_are_replaced_as_a_whole(tmp_path):
+def test_small_files_are_replaced_at_once(tmp_path):
     path = tmp_path / "status.json"
     write_json(path, {"a": 1})
     with pytest.raises(ValueError):

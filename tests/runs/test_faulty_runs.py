@@ -54,7 +54,7 @@ def test_a_worker_that_was_killed_leaves_no_trace_but_a_line(tmp_path, monkeypat
     assert "was killed by SIGKILL" in row["fault"]
 
 
-def test_a_run_that_went_round_nan_says_so_and_is_the_same_again(tmp_path, monkeypatch):
+def test_a_run_that_survived_nan_is_marked_and_repeats_itself(tmp_path, monkeypatch):
     monkeypatch.setenv("FAULT", "reward:nan")
     for name, workers in (("a", 0), ("b", 1)):
         go(tmp_path / name, workers=workers)
@@ -73,7 +73,7 @@ def test_a_run_that_went_round_nan_says_so_and_is_the_same_again(tmp_path, monke
         ("hang", r"the call did not return within 3 s \(--env-timeout\), and its worker process \(pid \d+\) was ended"),
     ],
 )
-def test_what_crashes_or_hangs_in_the_look_before_training_is_named(tmp_path, monkeypatch, how, words):
+def test_a_crash_or_a_hang_in_the_check_before_training_is_named(tmp_path, monkeypatch, how, words):
     monkeypatch.setenv("FAULT", how)
     before = left_behind()
     with pytest.raises(EnvironmentFault, match=f"^rude: step 2 in the check before training: {words}$"):
@@ -82,7 +82,7 @@ def test_what_crashes_or_hangs_in_the_look_before_training_is_named(tmp_path, mo
     assert not (tmp_path / "run").exists()
 
 
-def test_the_look_gives_the_same_here_and_there():
+def test_the_check_gives_the_same_in_this_process_and_in_another():
     for source in ("CartPole-v1", "HalfCheetah-v5", probes.walk, probes.hidden, dictionary, masked):
         assert check_env_in_subprocess(resolve(source), 60.0) == check_env(resolve(source))
     for source in ("no.module:Env-v0", probes.unmade):
@@ -95,7 +95,7 @@ def test_the_look_gives_the_same_here_and_there():
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_an_environment_that_cannot_be_closed_is_of_no_account(tmp_path, workers):
+def test_an_environment_that_cannot_be_closed_does_no_harm(tmp_path, workers):
     how = RunOptions(workers=workers, checkpoint_every=40, tensorboard=False, evaluate_every=80)
     runs.start(SPEC, probes.clumsy, tmp_path / "run", how, lambda progress: None)
     assert status(tmp_path / "run")["state"] == "finished"
@@ -137,7 +137,7 @@ def test_a_full_disk_ends_in_a_sentence_and_the_last_checkpoint_is_intact(tmp_pa
     shutil.rmtree(root)
 
 
-def test_handling_is_no_part_of_a_spec():
+def test_the_fault_policy_is_not_part_of_a_spec():
     assert not set(FaultPolicy._fields) & set(json.dumps(to_json(SPEC)).replace('"', " ").split())
     assert spec_hash(spec_for("HalfCheetah-v5", "ppo", 1_000_000, 0)) == SPEC_HASH
 

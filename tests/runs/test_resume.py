@@ -54,12 +54,12 @@ SHORT = [*CARTPOLE, "--algo", "toppo", "--total-timesteps", 960]
 
 
 def here(*arguments):
-    """The command in this process, which has JAX at hand already."""
+    """Run the command in this process, which has imported JAX already."""
     main([str(a) for a in arguments])
 
 
 def options(arguments):
-    """How a run is carried out is said again when it is resumed."""
+    """The options, which a resumed run needs again."""
     at = arguments.index("--checkpoint-every")
     workers = ["--workers", 0] if "--workers" in arguments else []
     return ["--no-tensorboard", *arguments[at : at + 2], *workers]
@@ -115,7 +115,7 @@ def finished(tmp_path_factory):
     return root
 
 
-def test_killed_before_the_first_checkpoint_a_run_begins_anew(tmp_path, finished):
+def test_killed_before_the_first_checkpoint_a_run_starts_again(tmp_path, finished):
     root = tmp_path / "run"
     process = commands.start("train", *SHORT, "--checkpoint-every", 10_000, "--out", root)
     assert commands.wait_for_lines(process, root / "spec.json", 3)
