@@ -123,9 +123,9 @@ IMAGE = gym.spaces.Box(0, 255, (4, 4), np.uint8)
 DARK = np.zeros((4, 4), np.uint8)
 NESTED = gym.spaces.Dict({"a": gym.spaces.Discrete(3, start=1), "b": BOX})
 TURNS = [
-    (BOX, FINE, "obs", FINE[:1], "the observation has shape (1, 3), but its space has (2, 3)"),
-    (BOX, FINE, "obs", FINE.T, "the observation has shape (3, 2), but its space has (2, 3)"),
-    (BOX, FINE, "obs", FINE.ravel(), "the observation has shape (6,), but its space has (2, 3)"),
+    (BOX, FINE, "obs", FINE[:1], "the observation has shape (1, 3), but (2, 3) in its space"),
+    (BOX, FINE, "obs", FINE.T, "the observation has shape (3, 2), but (2, 3) in its space"),
+    (BOX, FINE, "obs", FINE.ravel(), "the observation has shape (6,), but (2, 3) in its space"),
     (gym.spaces.Discrete(3), 0, "obs", -1, "the observation is int -1, which is not in its space"),
     (gym.spaces.Discrete(3), 0, "obs", 3, "the observation is int 3, which is not in its space"),
     (gym.spaces.Discrete(3), 0, "obs", 0.9, "the observation is float 0.9, which is not in its space"),
@@ -134,7 +134,7 @@ TURNS = [
     (PAIR, [0, 5], "obs", [3, 5], "the observation is list [3, 5], which is not in its space"),
     (PAIR, [0, 5], "obs", [0, 9], "the observation is list [0, 9], which is not in its space"),
     (NESTED, {"a": 1, "b": FINE}, "obs", {"a": 0, "b": FINE}, "the observation's entry 'a' is int 0, which is not in"),
-    (NESTED, {"a": 1, "b": FINE}, "obs", {"a": 1, "b": FINE.T}, "entry 'b' has shape (3, 2), but its space has (2, 3)"),
+    (NESTED, {"a": 1, "b": FINE}, "obs", {"a": 1, "b": FINE.T}, "entry 'b' has shape (3, 2), but (2, 3) in its space"),
     (IMAGE, DARK, "obs", DARK.astype(np.float32), "which is not in its space"),
     (IMAGE, DARK, "obs", DARK.astype(int) - 1, "which is not in its space"),
     (BOX, FINE, "reward", "1.0", "the reward is str '1.0', but must be one number"),

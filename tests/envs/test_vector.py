@@ -171,13 +171,23 @@ PAIR, BOTH = gym.spaces.Dict({"a": BOX, "n": gym.spaces.Discrete(3)}), np.zeros(
 @pytest.mark.parametrize(
     ("space", "first", "later", "sentence"),
     [
-        (BOX, np.zeros((2, 3), np.float32), BOTH, "reset() gave has shape (3,), but its space has (2,)"),
-        (BOX, BOTH, np.zeros((2, 5), np.float32), "step() gave has shape (5,), but its space has (2,)"),
+        (
+            BOX,
+            np.zeros((2, 3), np.float32),
+            BOTH,
+            "after reset(), the observation has shape (3,), but (2,) in its space",
+        ),
+        (
+            BOX,
+            BOTH,
+            np.zeros((2, 5), np.float32),
+            "after step(), the observation has shape (5,), but (2,) in its space",
+        ),
         (
             PAIR,
             {"a": BOTH, "n": np.array([0, 3])},
             BOTH,
-            "entry 'n' that reset() gave is 3, which is not in its space",
+            "after reset(), the observation's entry 'n' is int64 np.int64(3), which is not in its space Discrete(3)",
         ),
         (PAIR, {"a": BOTH}, BOTH, "reset() gave dict {'a': array([0., 0.], dtype=float32)} without the observation's"),
         (BOX, np.array([["a", "b"]] * 2), BOTH, "reset() gave is of type <U1, but must be numbers"),

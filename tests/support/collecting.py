@@ -13,7 +13,8 @@ from toppo.collect.episodes import OpenEpisode, advance, no_episode
 from toppo.collect.faults import FaultPolicy, SurvivedFault
 from toppo.collect.plan import Buffers, Plan
 from toppo.collect.pool import Pool, open_pool
-from toppo.envs import EnvSource, Spaces, describe, make, resolve
+from toppo.envs import EnvSource, Spaces, make, resolve
+from toppo.envs.spaces import describe
 
 PATIENT = FaultPolicy(on_nan="truncate", env_timeout=2.0, env_restarts=1000)
 N_ENVS = 2  # of collect_faulty

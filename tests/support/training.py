@@ -14,7 +14,8 @@ from toppo.algos import REGISTRY
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import SurvivedFault
 from toppo.collect.pool import Pool
-from toppo.envs import EnvSource, describe, make, resolve
+from toppo.envs import EnvSource, make, resolve
+from toppo.envs.spaces import describe
 from toppo.learn import loop
 from toppo.learn.loop import Iteration, train
 from toppo.learn.programs import Programs, compile_programs

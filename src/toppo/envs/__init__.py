@@ -2,7 +2,7 @@
 
 from toppo.envs.single import Environment, Player, open_environment, open_player
 from toppo.envs.source import EnvSource, Source, make, resolve
-from toppo.envs.spaces import Spaces, describe
+from toppo.envs.spaces import Spaces
 
 __all__ = [
     "EnvSource",
@@ -10,7 +10,6 @@ __all__ = [
     "Player",
     "Source",
     "Spaces",
-    "describe",
     "make",
     "open_environment",
     "open_player",

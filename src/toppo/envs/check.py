@@ -5,7 +5,6 @@ What cannot be trained in is refused in one sentence with the way out.  What is 
 
 from collections.abc import Callable
 from contextlib import suppress
-from inspect import Parameter, signature
 
 import gymnasium as gym
 import numpy as np
@@ -13,9 +12,9 @@ import numpy as np
 from toppo.envs.actions import action_to_env, mask_reader, random_action
 from toppo.envs.observations import check_observation, fits_float32, mask_in, part_of
 from toppo.envs.single import flag_or_refuse, number_or_refuse
-from toppo.envs.source import Source, make, open_vec_env
+from toppo.envs.source import Source, VecEnv, make, open_vec_env
 from toppo.envs.spaces import BadValue, Env, EnvAction, Info, Obs, Spaces, describe, shortened
-from toppo.envs.vector import LATE_MASK, GymVecEnv, ResetSpec, VecEnv
+from toppo.envs.vector import LATE_MASK, GymVecEnv, ResetSpec
 from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, in_one_line, prefixed
 
 STEPS = 20
@@ -23,6 +22,7 @@ NOT_REPEATED = (
     "it does not repeat itself after reset(seed=...) with the same actions, so resuming will not be bit-exact: draw "
     "all randomness from self.np_random"
 )
+LEFT_OUT = "the observation's entry {!r} is text and is left out"
 UNUSED_MASK = "its action_mask is not used, because its actions are numbers"
 
 ReportCall = Callable[[str], None]
@@ -56,16 +56,12 @@ def check_single(env: Env, report_call: ReportCall = lambda call: None) -> tuple
     calls = CallReporter(env, report_call)
     _, info = calls.reset(0)
     spaces = describe(env)
-    notes = _notes_on(spaces)
+    notes = [LEFT_OUT.format(name) for name in spaces.left_out]
     if not spaces.discrete and "action_mask" in info:
         notes.append(UNUSED_MASK)
     if _play(calls, spaces, notes) != _play(calls, spaces, []):
         notes.append(NOT_REPEATED)
     return spaces, list(dict.fromkeys(notes))
-
-
-def _notes_on(spaces: Spaces) -> list[str]:
-    return [f"the observation's entry {name!r} is text and is left out" for name in spaces.left_out]
 
 
 def _play(calls: "CallReporter", spaces: Spaces, notes: list[str]) -> list[bytes]:
@@ -115,7 +111,7 @@ class CallReporter:
         try:
             answer = self.env.reset(seed=seed)
         except ENV_EXCEPTIONS as error:
-            if isinstance(error, TypeError) and not _takes_seed_and_options(self.env):
+            if isinstance(error, TypeError) and "reset() got an unexpected keyword argument" in str(error):
                 raise EnvironmentFault(
                     f"reset(seed=...) cannot be called ({error}): define reset(self, *, seed=None, options=None)"
                 ) from error
@@ -153,19 +149,11 @@ class CallReporter:
         return obs, reward, ended, info
 
 
-def _takes_seed_and_options(env: Env) -> bool:
-    """Can ``reset`` be called as Gymnasium calls it, here and in all that is wrapped?"""
-    parameters = signature(env.reset).parameters.values()
-    takes_all = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
-    known = takes_all or {"seed", "options"} <= {p.name for p in parameters}
-    return known and (not isinstance(env, gym.Wrapper) or _takes_seed_and_options(env.env))
-
-
 def _check_vector(source: Source) -> tuple[Spaces, list[str]]:
     """``check_env`` for environments that one call steps."""
     try:
         vec_env = open_vec_env(source, source.num_envs or 2)
-        notes = _notes_on(vec_env.spaces)
+        notes = [LEFT_OUT.format(name) for name in vec_env.spaces.left_out]
         if isinstance(vec_env, GymVecEnv):
             vec_env.notes = notes
         if _play_vector(vec_env) != _play_vector(vec_env):

@@ -46,7 +46,7 @@ def _reader(part: Part) -> Callable[[Obs], np.ndarray]:
     def flat(value: Obs) -> np.ndarray:
         array = np.asarray(value)
         if array.shape != shape:
-            raise BadValue(f"{part.title} has shape {array.shape}, but its space has {shape}")
+            raise BadValue(f"{part.title} has shape {array.shape}, but {shape} in its space")
         return array.ravel()
 
     if part.kind == "numbers":
@@ -153,36 +153,24 @@ def check_observation(obs: Obs, spaces: Spaces, space: Space, call: str, notes: 
     """Refuse an observation that does not fit its space; note one that fits only with a cast or outside its bounds."""
     for part in spaces.parts:
         try:
-            value = np.asarray(part_of(obs, part))
+            given = part_of(obs, part)
+            value = np.asarray(given)
         except (KeyError, IndexError, TypeError) as error:
             raise EnvironmentFault(f"{call} gave {shortened(obs)} without {part.title}, which its space has") from error
         except ValueError as error:
             raise EnvironmentFault(f"{part.title} that {call} gave is not an array ({error})") from error
-        oddities = _check_part(value, part, part_of(space, part), f"{part.title} that {call} gave")
-        notes += [f"{part.title} {oddity}" for oddity in oddities]
-
-
-def _check_part(value: np.ndarray, part: Part, space: Space, name: str) -> list[str]:
-    """Refuse a value that does not fit its space; what is odd about one that does."""
-    if value.dtype.kind not in "biuf":
-        raise EnvironmentFault(f"{name} is of type {value.dtype}, but must be numbers")
-    if value.shape != part.shape:
-        raise EnvironmentFault(f"{name} has shape {value.shape}, but its space has {part.shape}: fix one of them")
-    if not fits_float32(value):
-        why = "more than a float32 can hold" if np.isfinite(value).all() else "not finite"
-        raise EnvironmentFault(f"{name} is {why} ({value}): fix what computes it")
-    if part.kind != "numbers":
-        if value.dtype.kind == "f":
-            raise EnvironmentFault(f"{name} is of type {value.dtype}, but its space has {space.dtype}: convert it")
+        if value.dtype.kind not in "biuf":
+            raise EnvironmentFault(f"{part.title} that {call} gave is of type {value.dtype}, but must be numbers")
         try:
-            _reader(part)(value)
+            _reader(part)(given)
         except BadValue as error:
-            wrong = f"is {value.tolist()}, which is not in" if part.kind == "choices" else "has values outside of"
-            raise EnvironmentFault(f"{name} {wrong} its space {space}: fix one of them") from error
-    oddities = []
-    if isinstance(space, gym.spaces.Box):
-        if np.any(value < space.low) or np.any(value > space.high):
-            oddities.append(f"leaves the bounds of its space {space}")
-        if value.dtype != space.dtype:
-            oddities.append(f"is of type {value.dtype}, but its space has {space.dtype}: it is converted")
-    return oddities
+            raise EnvironmentFault(f"after {call}, {error} {part_of(space, part)}: fix one of them") from error
+        if not fits_float32(value):
+            why = "more than a float32 can hold" if np.isfinite(value).all() else "not finite"
+            raise EnvironmentFault(f"{part.title} that {call} gave is {why} ({value}): fix what computes it")
+        box = part_of(space, part)
+        if isinstance(box, gym.spaces.Box):
+            if np.any(value < box.low) or np.any(value > box.high):
+                notes.append(f"{part.title} leaves the bounds of its space {box}")
+            if value.dtype != box.dtype:
+                notes.append(f"{part.title} is of type {value.dtype}, but its space has {box.dtype}: it is converted")

@@ -7,16 +7,17 @@ from contextlib import suppress
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from toppo.envs.actions import action_to_env, mask_reader
+from toppo.envs.actions import action_to_env, mask_reader, random_action
 from toppo.envs.mujoco import FastStep, control_costs, fast_step
 from toppo.envs.mujoco_batch import EnvError, fast_steps
-from toppo.envs.observations import MAX_FLOAT32, fits_float32, live_rows, numbers_in, row_encoder
-from toppo.envs.source import Source, make, open_vec_env
+from toppo.envs.observations import MAX_FLOAT32, fits_float32, live_rows, mask_in, numbers_in, row_encoder
+from toppo.envs.source import Source, VecEnv, make, open_vec_env
 from toppo.envs.spaces import BadValue, Env, Obs, describe, shortened
-from toppo.envs.vector import FirstEnv
+from toppo.envs.vector import ResetSpec
 from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, NotFinite, in_one_line
 
 MAX_SQUARE = MAX_FLOAT32**2
+NAMES = {"reward": "a reward", "obs": "an observation"}
 
 BatchStep = Callable[[np.ndarray], tuple[Sequence[float], list[tuple[int, bool]]]]
 """Actions [E, A] in; all rewards before control costs out, and for every episode that ended its environment and
@@ -59,12 +60,7 @@ class Environment:
             self.row[:] = self._encode(obs, self._mask(info, False))
         except ENV_EXCEPTIONS as error:
             raise self.fault(error) from error
-        if not fits_float32(self._numbers):
-            raise NotFinite(
-                f"{self._where()} gave an observation that is not finite ({self._numbers}); fix the environment, or "
-                "leave such episodes out with --on-nan truncate",
-                self._details(obs=self._numbers) | {"field": "observation"},
-            )
+        self.refuse_not_finite(obs=self._numbers)
 
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
         """Take one step: reward, terminated, truncated."""
@@ -92,7 +88,7 @@ class Environment:
             raise self.fault(error, action=env_action) from error
         # The product with itself is infinite or NaN if any entry is: a tenth of the price of testing each.
         if not (-MAX_FLOAT32 <= reward <= MAX_FLOAT32 and float(numbers.dot(numbers)) < MAX_SQUARE):
-            self.refuse_not_finite(reward, env_action)
+            self.refuse_not_finite(reward=reward, obs=numbers, action=env_action)
         return reward, terminated, truncated or self.is_late()
 
     def is_late(self) -> bool:
@@ -116,14 +112,15 @@ class Environment:
         self.row[:] = self._encode(obs, self._mask(info, terminated or truncated))
         return reward, terminated, truncated
 
-    def refuse_not_finite(self, reward: float, action: object) -> None:
-        """Raise ``NotFinite`` if the reward or the observation is not finite in float32."""
-        for a, field, value in (("a", "reward", np.asarray(reward)), ("an", "observation", self._numbers)):
-            if not fits_float32(value):
+    def refuse_not_finite(self, **values: object) -> None:
+        """Raise ``NotFinite`` if one of the call's values is not finite in float32."""
+        for field, value in values.items():
+            if field != "action" and not fits_float32(value):
+                after = f" after action {values['action']}" if "action" in values else ""
                 raise NotFinite(
-                    f"{self._where()} gave {a} {field} that is not finite ({value}) after action {action}; fix the "
-                    "environment, or end the episode there with --on-nan truncate",
-                    self._details(obs=self._numbers, reward=reward, action=action) | {"field": field},
+                    f"{self._where()} gave {NAMES[field]} that is not finite ({value}){after}; fix the environment, or "
+                    "end the episode before that with --on-nan truncate",
+                    self._details(**values) | {"field": NAMES[field].split()[1]},
                 )
 
     def fault(self, error: BaseException, **values: object) -> EnvironmentFault:
@@ -178,7 +175,7 @@ def batch_step(envs: Sequence[Environment], rows: np.ndarray) -> BatchStep | Non
             raise envs[failed.place].fault(failed.error, action=env_actions[failed.place]) from failed.error
         if not float(numbers.dot(numbers)) < MAX_SQUARE:  # rewards are finite if the observations are
             for env, action, reward in zip(envs, env_actions, rewards, strict=True):
-                env.refuse_not_finite(reward, action)
+                env.refuse_not_finite(reward=reward, obs=env.row, action=action)
         ends = [(j, over) for j, (env, over) in enumerate(zip(envs, terminated, strict=True)) if over or env.is_late()]
         return rewards, ends
 
@@ -211,6 +208,42 @@ def open_environment(
 ) -> Environment:
     """Open environment number ``index`` of a run."""
     return Environment(make(source), source.label(index), masked, row, owned=not source.is_object)
+
+
+class FirstEnv:
+    """The first of several environments, alone; with the interface of ``Environment``."""
+
+    def __init__(self, vec_env: VecEnv) -> None:
+        """Play in the first environment of ``vec_env``."""
+        self.name = vec_env.name
+        self.spaces = vec_env.spaces
+        self._vec_env = vec_env
+        self._rows = np.zeros((vec_env.n_envs, self.spaces.row_size), self.spaces.row_dtype)
+        self._rng = np.random.default_rng(0)
+
+    @property
+    def row(self) -> np.ndarray:
+        """The last observation."""
+        row: np.ndarray = self._rows[0]
+        return row
+
+    def reset(self, seed: int) -> None:
+        """Start an episode."""
+        self._rows = self._vec_env.reset(dict.fromkeys(range(self._vec_env.n_envs), ResetSpec(seed)))
+
+    def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
+        """Take one step, in which the others act randomly; an ending is that of the whole episode."""
+        others = [random_action(self.spaces, mask_in(row, self.spaces), self._rng) for row in self._rows[1:]]
+        step = self._vec_env.step(np.stack([action, *others]))
+        ended = {int(i): ResetSpec(0) for i in np.flatnonzero(step.over) if i > 0}
+        self._rows = self._vec_env.reset(ended) if ended else step.rows
+        over = bool(step.over[0])
+        terminated = bool(step.terminated[0])
+        return float(step.reward[0]), over and terminated, over and not terminated
+
+    def close(self) -> None:
+        """Close all of them."""
+        self._vec_env.close()
 
 
 Player = Environment | FirstEnv

@@ -14,11 +14,12 @@ import gymnasium as gym
 
 from toppo.envs.atari import AtariGames, is_game, names_of_game
 from toppo.envs.spaces import Env
-from toppo.envs.vector import GymVecEnv, VecEnv, VectorEnv
+from toppo.envs.vector import GymVecEnv, VectorEnv
 from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, ToppoError, first_line, in_one_line
 
 EnvSource = str | Callable[[], Env] | Env | VectorEnv
 Address = Mapping[str, str]
+VecEnv = GymVecEnv | AtariGames  # several environments that one call steps
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
-from toppo.envs.actions import action_to_env, flat_mask, random_action, why_not_a_mask
+from toppo.envs.actions import action_to_env, flat_mask, why_not_a_mask
 from toppo.envs.observations import check_observation, fits_float32, mask_in, numbers_in, of_batch, row_encoder
-from toppo.envs.spaces import BadValue, Info, Obs, Spaces, describe_spaces, shortened
+from toppo.envs.spaces import BadValue, Info, Obs, describe_spaces, shortened
 from toppo.errors import (
     ENV_EXCEPTIONS,
     EnvironmentFault,
@@ -43,28 +43,10 @@ class ResetSpec(NamedTuple):
     nth: int = 0
 
 
-class VecEnv(Protocol):
-    """Several environments that one call steps."""
-
-    name: str  # stands in messages
-    spaces: Spaces
-    n_envs: int
-    episodes_per_seed: int  # 1 unless a reset leads to the same start whatever was played before it
-
-    def reset(self, starts: Mapping[int, ResetSpec]) -> np.ndarray:
-        """Reset these environments, and leave the others alone; the rows of all of them."""
-
-    def step(self, actions: np.ndarray) -> VecStep:
-        """Step all environments with the policy's actions."""
-
-    def close(self) -> None:
-        """Close them."""
-
-
 class GymVecEnv:
     """A vector environment of Gymnasium's, in any autoreset mode; every reset is made here, with its own seed."""
 
-    episodes_per_seed = 1
+    episodes_per_seed = 1  # more if a reset leads to the same start whatever was played before it
 
     def __init__(self, env: VectorEnv) -> None:
         """Reset the environments once, to find out whether they give masks."""
@@ -222,39 +204,3 @@ def _masks_reader(env: VectorEnv, first_info: Info) -> Callable[[Info], Any] | N
         offered = all(inner.call("has_wrapper_attr", "action_masks"))
         return (lambda info: inner.call("action_masks")) if offered else None
     return (lambda info: inner.action_masks()) if hasattr(inner, "action_masks") else None
-
-
-class FirstEnv:
-    """The first of several environments, alone; with the interface of ``Environment``."""
-
-    def __init__(self, vec_env: VecEnv) -> None:
-        """Play in the first environment of ``vec_env``."""
-        self.name = vec_env.name
-        self.spaces = vec_env.spaces
-        self._vec_env = vec_env
-        self._rows = np.zeros((vec_env.n_envs, self.spaces.row_size), self.spaces.row_dtype)
-        self._rng = np.random.default_rng(0)
-
-    @property
-    def row(self) -> np.ndarray:
-        """The last observation."""
-        row: np.ndarray = self._rows[0]
-        return row
-
-    def reset(self, seed: int) -> None:
-        """Start an episode."""
-        self._rows = self._vec_env.reset(dict.fromkeys(range(self._vec_env.n_envs), ResetSpec(seed)))
-
-    def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
-        """Take one step, in which the others act randomly; an ending is that of the whole episode."""
-        others = [random_action(self.spaces, mask_in(row, self.spaces), self._rng) for row in self._rows[1:]]
-        step = self._vec_env.step(np.stack([action, *others]))
-        ended = {int(i): ResetSpec(0) for i in np.flatnonzero(step.over) if i > 0}
-        self._rows = self._vec_env.reset(ended) if ended else step.rows
-        over = bool(step.over[0])
-        terminated = bool(step.terminated[0])
-        return float(step.reward[0]), over and terminated, over and not terminated
-
-    def close(self) -> None:
-        """Close all of them."""
-        self._vec_env.close()
