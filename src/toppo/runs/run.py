@@ -218,16 +218,16 @@ class _Run:
         with (
             open_session(self.setup, self.source, options.workers, options.fault_policy) as session,
             closing(self._open_logs()) as logs,
-            stop_request() as stop,
         ):
             if self.state.batches:
                 self.state, failed = session.restore(self.state)
                 if failed:
                     self._mark_inexact(describe_failed_replays(failed))
-            self._write_status("running")
             try:
-                self._iterate(session.train(self.state), logs, stop)
-                self._write_status("finished")
+                with stop_request() as stop:
+                    self._write_status("running")
+                    self._iterate(session.train(self.state), logs, stop)
+                    self._write_status("finished")
             except ToppoError as error:
                 with suppress(ToppoError):  # the disk may be what failed
                     self._write_status("failed", str(error))
