@@ -28,22 +28,25 @@ def labels(axis):
 
 
 def test_without_scores_or_times_the_page_says_why():
-    parts = {p.id: p for p in sections_of(loaded(arms(1, arms=("toppo",))), "bootstrap")}
-    assert "No task has a score. Left out: E, F, where there is no ppo." in parts["aggregates"].text
-    assert "Compact curves do not keep run times" in parts["times"].text
-    assert not parts["times"].rows
-    assert "tests" not in parts
+    runs = loaded(arms(1, arms=("toppo",)))
+    sections = sections_of(runs, "bootstrap")
+    assert sections["aggregates"].note == "No task has a score. Left out: E, F, where there is no ppo."
+    assert not sections["times"].rows
+    assert "tests" not in sections
+    page = render(runs, sections, About("x", "y"))
+    assert sections["aggregates"].note in page
+    assert "Compact curves do not keep run times" in page
 
 
 def test_tests_at_other_steps_are_drawn_and_what_was_not_tested_is_named():
     tests = [[[50, 1.0], [100, 3.0]], [[25, 1.0], [75, 3.0]], [], [[50, None]]]
     runs = [run_from_curve(curve(seed=i, evaluations=t), f"toppo-E-{i}") for i, t in enumerate(tests)]
-    (part,) = [p for p in sections_of(Loaded(runs, [], {}), "bootstrap") if p.id == "tests"]
-    (axis,) = part.figure.axes
+    section = sections_of(Loaded(runs, [], {}), "bootstrap")["tests"]
+    (axis,) = section.figure.axes
     line = axis.get_lines()[0]
     assert line.get_xdata().tolist() == [25, 75]  # as far as both were tested
     assert line.get_ydata() == pytest.approx([1.0, (2.0 + 3.0) / 2])
-    assert "Not all runs were tested: toppo on E (2 of 4)." in part.caption
+    assert "Not all runs were tested: toppo on E (2 of 4)." in section.note
 
 
 def test_few_runs_have_a_mean_and_no_iqm_and_are_counted_per_task():
@@ -77,8 +80,8 @@ def test_the_summary_speaks_of_all_tasks_together():
     assert f"ppo is {show(found[1].improvement)}" in told
     assert across_tasks(aggregates_of(scores_of(arms(5, "E"), {"E": 0.0}))) == []
     page = loaded(arms(1), {"E": 0.0, "F": 0.0})
-    assert "Across 2 tasks" in render(page, [], About("x", "y"))
-    assert "1 run: toppo on E." in render(loaded(arms(1, "E", ("toppo",))), [], About("x", "y"))
+    assert "Across 2 tasks" in render(page, {}, About("x", "y"))
+    assert "1 run: toppo on E." in render(loaded(arms(1, "E", ("toppo",))), {}, About("x", "y"))
 
 
 def test_numbers_are_read_without_powers_of_ten():

@@ -13,6 +13,7 @@ PAIR_COLUMNS = ("task", "pair", "steps", "final", "area", "final return is")
 AGGREGATE_COLUMNS = ("arm", "runs per task", "IQM", "mean", "optimality gap", "P(toppo is better)")
 TIME_COLUMNS = ("task", "arm", "runs", "ms per 1000 steps")
 SETTING_COLUMNS = ("arm", "tasks", "settings")
+VERSION_COLUMNS = ("package", "version")
 
 
 class Cell(NamedTuple):
