@@ -1,6 +1,6 @@
 """The check of an environment before training, in a process of its own: a crash there is named, and ends no run."""
 
-from toppo.collect.child import Child, too_long
+from toppo.collect.child import Child
 from toppo.envs import Source, Spaces
 from toppo.envs.spaces_json import spaces_from_json
 from toppo.errors import EnvironmentFault
@@ -18,8 +18,7 @@ def check_env_in_subprocess(source: Source, timeout: float) -> tuple[Spaces, lis
         child.send({"check": True, "address": source.address})
         while True:
             if not child.answers_within(timeout if call else float("inf")):
-                child.kill()
-                raise fault(too_long(timeout, child))
+                raise fault(child.kill_after(timeout))
             answer = child.receive(fault)
             if "call" not in answer:
                 return spaces_from_json(answer["spaces"]), answer["notes"]

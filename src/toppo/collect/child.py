@@ -114,10 +114,11 @@ class Child:
             raise ToppoError(answer["message"], answer["code"])
         raise (NotFinite if answer["not_finite"] else EnvironmentFault)(answer["message"], answer["details"])
 
-    def kill(self) -> None:
-        """End it at once."""
-        self._process.kill()
-        self._process.wait()
+    def kill_after(self, timeout: float) -> str:
+        """End it at once, and return a sentence on why."""
+        self._kill()
+        ended = f"its worker process (pid {self.pid}) was ended"
+        return f"the call did not return within {timeout:g} s (--env-timeout), and {ended}"
 
     def close(self) -> None:
         """Close the pipes, which ends it, and wait for that."""
@@ -126,14 +127,12 @@ class Child:
         try:
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
-            self.kill()
+            self._kill()
+
+    def _kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
     def _how_it_ended(self) -> str:
         code = self._process.wait()
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
-def too_long(timeout: float, child: Child) -> str:
-    """Return a sentence on a process that was ended because its environment did not return."""
-    ended = f"its worker process (pid {child.pid}) was ended"
-    return f"the call did not return within {timeout:g} s (--env-timeout), and {ended}"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from toppo.collect.child import POLL_SECONDS, Child, too_long
+from toppo.collect.child import POLL_SECONDS, Child
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import FailedReplays, SurvivedFault, Truncations
 from toppo.collect.plan import plan_to_json
@@ -46,8 +46,8 @@ class ProcessHost:
         for i, episode in episodes.items():
             arrays = episode._asdict()
             self.child.send({"do": "restore", "env": i, "started": arrays.pop("started")}, arrays)
-            if reason := self.reply(self.task.fault_policy.env_timeout)["failed"]:
-                failed[i] = str(reason)
+            for reason in self.reply(self.task.fault_policy.env_timeout)["failed"]:
+                failed[i] = reason
         return failed
 
     def reply(self, timeout: float) -> dict[str, Any]:
@@ -63,8 +63,7 @@ class ProcessHost:
             quiet_polls = quiet_polls + 1 if calls == before else 0
             before = calls
             if quiet_polls * pause >= timeout:
-                self.child.kill()
-                raise self._fault(too_long(timeout, self.child))
+                raise self._fault(self.child.kill_after(timeout))
         return self.child.receive(self._fault)
 
     def _fault(self, what: str) -> EnvironmentFault:

@@ -209,23 +209,22 @@ class Worker:
 
     def restore(self, episodes: Mapping[int, OpenEpisode]) -> FailedReplays:
         """Bring environments back to where they were, except those that are returned."""
-        reasons = {i: self.restore_one(i, episode) for i, episode in episodes.items()}
-        return {i: reason for i, reason in reasons.items() if reason}
-
-    def restore_one(self, i: int, episode: OpenEpisode) -> str | None:
-        """Bring environment ``i`` back to where it was; return a sentence if replaying its actions led elsewhere."""
-        self.started[i] = episode.started
-        self.due.add(i)
-        if len(episode.actions) == 0:
-            return None
-        try:
-            reason = self._replay(i, episode)
-        except EnvironmentFault as fault:
-            # Hidden randomness led to another state, where the old actions may be wrong ones.
-            reason = str(fault)
-        if reason is None:
-            self.due.discard(i)
-        return reason
+        failed = {}
+        for i, episode in episodes.items():
+            self.started[i] = episode.started
+            self.due.add(i)
+            if len(episode.actions) == 0:
+                continue
+            try:
+                reason = self._replay(i, episode)
+            except EnvironmentFault as fault:
+                # Hidden randomness led to another state, where the old actions may be wrong ones.
+                reason = str(fault)
+            if reason:
+                failed[i] = reason
+            else:
+                self.due.discard(i)
+        return failed
 
     def _replay(self, i: int, episode: OpenEpisode) -> str | None:
         env = self.envs[i]

@@ -51,7 +51,8 @@ def serve(commands: int, replies: int, *memory: int) -> None:
             send(replies, {"ok": True, "survived": [fault._asdict() for fault in worker.finish()]})
         else:
             episode = OpenEpisode(started=command["started"], **arrays)
-            send(replies, {"ok": True, "failed": worker.restore_one(command["env"], episode)})
+            failed = worker.restore({command["env"]: episode})
+            send(replies, {"ok": True, "failed": list(failed.values())})
 
 
 def main() -> None:
