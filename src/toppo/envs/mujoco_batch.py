@@ -100,14 +100,14 @@ def _simulate_all(envs: Sequence[MujocoEnv]) -> Callable[[np.ndarray], None]:
     from mujoco import mj_step
 
     controls = [env.data.ctrl for env in envs]
-    worlds = [(env.model, env.data, env.frame_skip) for env in envs]
+    simulators = [(env.model, env.data, env.frame_skip) for env in envs]
 
     def simulate(actions: np.ndarray) -> None:
         for control, action in zip(controls, actions, strict=True):
             control[:] = action
-        for j, world in enumerate(worlds):
+        for j, simulator in enumerate(simulators):
             try:
-                mj_step(*world)
+                mj_step(*simulator)
             except Exception as error:
                 raise EnvError(j, error) from error
 

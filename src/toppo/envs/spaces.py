@@ -14,6 +14,7 @@ Info = dict[str, Any]
 EnvAction = Any  # what its action space holds
 Env = gym.Env[Obs, EnvAction]
 Space = gym.Space[Any]
+Discrete = gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary
 MAX_CHOICES = 2**20
 Path = tuple[str | int, ...]
 
@@ -33,7 +34,7 @@ class Part(NamedTuple):
     """One entry of an observation: where it is found in nested dictionaries and tuples, and what it holds."""
 
     path: Path
-    kind: str  # "numbers", "choices" (whole numbers, seen one-hot) or "image"
+    kind: str  # "numbers", "choices" (whole numbers, stored one-hot) or "image"
     shape: tuple[int, ...]
     choices: tuple[int, ...] = ()  # how many values each whole number may take
     starts: tuple[int, ...] = ()  # the first of them
@@ -59,7 +60,7 @@ class Spaces(NamedTuple):
     action_dtype: str
     low: tuple[float, ...]  # bounds of a Box, flat; empty if discrete
     high: tuple[float, ...]
-    masked: bool  # does the environment say which of its discrete actions are allowed?
+    masked: bool  # does the environment give masks of its discrete actions?
     episode_limit: int | None
     left_out: tuple[str, ...] = ()  # entries of the observation that no network reads
 
@@ -70,7 +71,7 @@ class Spaces(NamedTuple):
 
     @property
     def action_size(self) -> int:
-        """Dimensions of a Box, or scores of all choices together."""
+        """Dimensions of a Box, or logits of all choices."""
         return sum(self.choices) if self.choices else len(self.low)
 
     @property
@@ -107,66 +108,64 @@ class Spaces(NamedTuple):
 
 
 def describe(env: Env, masked: bool | None = None) -> Spaces:
-    """The environment's spaces, or one sentence that says why it cannot be used.
-
-    Whether it offers masks takes a reset to find out, unless that is known.
-    """
-    masked = offers_mask(env) if masked is None else masked
+    """Describe the environment's spaces; a reset finds out whether it gives masks, unless that is known."""
+    masked = gives_masks(env) if masked is None else masked
     return describe_spaces(env.observation_space, env.action_space, masked, episode_limit(env))
 
 
 def describe_spaces(obs: Space, action: Space, masked: bool, limit: int | None) -> Spaces:
-    """The description of an observation and an action space."""
+    """Describe an observation space and an action space."""
     parts = tuple(_parts(obs))
     known = tuple(p for p in parts if p.kind != "text")
     if sum(p.size for p in known) == 0:
         raise ToppoError(f"the observation space is {obs}, which has no entries that a network can read")
     left_out = tuple("/".join(map(str, p.path)) for p in parts if p.kind == "text")
-    return Spaces(parts=known, **_action(action), masked=masked, episode_limit=limit, left_out=left_out)
+    return Spaces(parts=known, **_action_fields(action), masked=masked, episode_limit=limit, left_out=left_out)
 
 
 def refuse_other_spaces(name: str, theirs: Spaces, ours: Spaces) -> None:
     """Refuse an environment whose spaces are not ``ours``, those of the policy; only its time limit may be another."""
-    told = [
-        f"{what} {a}, not {b}"
-        for what, say in (("its observations are", _say_observation), ("its actions are", _say_action))
-        if (a := say(theirs)) != (b := say(ours))
+    differences = [
+        f"{what} are {a}, not {b}"
+        for what, words in (("its observations", _describe_observation), ("its actions", _describe_action))
+        if (a := words(theirs)) != (b := words(ours))
     ]
-    if told or theirs._replace(episode_limit=None) != ours._replace(episode_limit=None):
-        why = " and ".join(told) or "entries of its spaces are other ones"
+    if differences or theirs._replace(episode_limit=None) != ours._replace(episode_limit=None):
+        why = " and ".join(differences) or "entries of its spaces differ"
         raise ToppoError(f"{name} has other spaces than the policy was trained in: {why}", BAD_DATA)
 
 
-def _say_observation(spaces: Spaces) -> str:
+def _describe_observation(spaces: Spaces) -> str:
     shapes = {"numbers": "numbers of shape", "image": "an image of shape", "choices": "choices"}
     names = ["'" + "/".join(map(str, p.path)) + "': " if p.path else "" for p in spaces.parts]
-    kinds = [f"{shapes[p.kind]} {_say(p.starts, p.choices) or p.shape}" for p in spaces.parts]
+    kinds = [f"{shapes[p.kind]} {_describe_choices(p.starts, p.choices) or p.shape}" for p in spaces.parts]
     return ", ".join(name + kind for name, kind in zip(names, kinds, strict=True))
 
 
-def _say_action(spaces: Spaces) -> str:
+def _describe_action(spaces: Spaces) -> str:
     if spaces.discrete:
-        return f"choices {_say(spaces.starts, spaces.choices)}{' with a mask' * spaces.masked}"
+        return f"choices {_describe_choices(spaces.starts, spaces.choices)}{' with a mask' * spaces.masked}"
     pairs = dict.fromkeys(zip(spaces.low, spaces.high, strict=True))
     bounds = ", ".join(f"{low:g} to {high:g}" for low, high in pairs)
     return f"numbers of shape {spaces.action_shape} from {bounds}"
 
 
-def _say(starts: Iterable[int], counts: Iterable[int]) -> str:
-    told = ", ".join(f"{start} to {start + count - 1}" for start, count in zip(starts, counts, strict=True))
-    return f"{told:.100}"
+def _describe_choices(starts: Iterable[int], counts: Iterable[int]) -> str:
+    ranges = ", ".join(f"{start} to {start + count - 1}" for start, count in zip(starts, counts, strict=True))
+    return f"{ranges:.100}"
 
 
 def episode_limit(env: Env) -> int | None:
     """The time limit that the environment is registered with, or that of the wrapper around it."""
     limit: int | None = getattr(env.spec, "max_episode_steps", None)
     while limit is None and isinstance(env, gym.Wrapper):
-        limit, env = getattr(env, "_max_episode_steps", None), env.env
+        limit = getattr(env, "_max_episode_steps", None)
+        env = env.env
     return limit
 
 
-def offers_mask(env: Env) -> bool:
-    """Does an environment with discrete actions say which are allowed?"""
+def gives_masks(env: Env) -> bool:
+    """Does an environment with discrete actions give masks?"""
     if isinstance(env.action_space, gym.spaces.Box):
         return False
     if env.has_wrapper_attr("action_masks"):
@@ -184,9 +183,9 @@ def _parts(space: Space, path: Path = ()) -> Iterator[Part]:
             yield from _parts(entry, (*path, key))
     elif isinstance(space, gym.spaces.Box) and space.dtype.kind in "biuf":
         yield Part(path, "image" if _is_image(space) else "numbers", tuple(map(int, space.shape)))
-    elif isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
-        found = _discrete(space)
-        yield Part(path=path, kind="choices", shape=found.action_shape, choices=found.choices, starts=found.starts)
+    elif isinstance(space, Discrete):
+        choices, starts = _choices(space)
+        yield Part(path=path, kind="choices", shape=tuple(map(int, space.shape or ())), choices=choices, starts=starts)
     elif path and space.dtype is not None and space.dtype.kind == "U":
         yield Part(path, "text", ())
     else:
@@ -202,48 +201,41 @@ def _is_image(space: gym.spaces.Box) -> bool:
     return bool(space.dtype == np.uint8 and full and len(space.shape) in (2, 3, 4) and 0 not in space.shape)
 
 
-def _discrete(space: gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary) -> "_Choices":
-    """How many values, the first of them, shape and type of a discrete space."""
-    shape = tuple(map(int, space.shape or ()))
-    if isinstance(space, gym.spaces.Discrete):
-        found = _Choices((int(space.n),), (int(space.start),), shape, "int64")
-    elif isinstance(space, gym.spaces.MultiBinary):
-        found = _Choices((2,) * prod(shape), (0,) * prod(shape), shape, "int8")
+def _choices(space: Discrete) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many values each whole number of a discrete space may take, and the first of them."""
+    if isinstance(space, gym.spaces.MultiBinary):
+        counts = np.full(space.shape, 2)
     else:
-        found = _Choices(_ints(space.nvec), _ints(space.start), shape, str(space.dtype))
-    if sum(found.choices) > MAX_CHOICES:
+        counts = np.asarray(space.n if isinstance(space, gym.spaces.Discrete) else space.nvec)
+    if counts.sum() > MAX_CHOICES:
         raise ToppoError(
-            f"the space {space} has {sum(found.choices):,} choices, one input or output of the network each, but may "
-            f"have {MAX_CHOICES:,} at most: give large whole numbers as a Box"
+            f"the space {space} has {counts.sum():,} choices, one input or output of the network each, but may have "
+            f"{MAX_CHOICES:,} at most: give large whole numbers as a Box"
         )
-    return found
+    starts = np.broadcast_to(getattr(space, "start", 0), counts.shape)
+    return tuple(counts.ravel().tolist()), tuple(starts.ravel().tolist())
 
 
-class _Choices(NamedTuple):
-    choices: tuple[int, ...]
-    starts: tuple[int, ...]
-    action_shape: tuple[int, ...]
-    action_dtype: str
-
-
-def _ints(values: np.ndarray) -> tuple[int, ...]:
-    return tuple(int(x) for x in np.ravel(values))
-
-
-def _action(space: Space) -> dict[str, Any]:
+def _action_fields(space: Space) -> dict[str, Any]:
     """The fields of ``Spaces`` that describe actions."""
-    if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary):
-        found = _discrete(space)
-        if not found.choices:
+    choices: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    if isinstance(space, Discrete):
+        choices, starts = _choices(space)
+        if not choices:
             raise ToppoError(f"the action space is {space}, which has no entries")
-        return {**found._asdict(), "low": (), "high": ()}
-    if not isinstance(space, gym.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+    elif not isinstance(space, gym.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
         raise ToppoError(
             f"the action space is {space}, but must be a Box of floats, Discrete, MultiDiscrete (for whole numbers) or "
             "MultiBinary"
         )
-    if np.all(space.low == space.high):
+    elif np.all(space.low == space.high):
         raise ToppoError(f"the action space is {space}, but needs low < high in one dimension at least")
-    bounds = {"low": tuple(space.low.ravel().tolist()), "high": tuple(space.high.ravel().tolist())}
-    found = _Choices((), (), tuple(map(int, space.shape)), str(space.dtype))
-    return {**found._asdict(), **bounds}
+    return {
+        "choices": choices,
+        "starts": starts,
+        "action_shape": tuple(map(int, space.shape or ())),
+        "action_dtype": str(space.dtype),
+        "low": tuple(space.low.ravel().tolist()) if isinstance(space, gym.spaces.Box) else (),
+        "high": tuple(space.high.ravel().tolist()) if isinstance(space, gym.spaces.Box) else (),
+    }

@@ -1,4 +1,4 @@
-"""Spaces in a JSON file, which a stranger may have made."""
+"""Spaces in a JSON file, which may be untrusted."""
 
 from math import inf, isfinite
 from typing import Any
@@ -10,7 +10,7 @@ DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "
 
 
 def spaces_to_json(spaces: Spaces) -> dict[str, Any]:
-    """The Spaces as JSON data; an unbounded side is null, since JSON knows no infinity."""
+    """The Spaces as JSON data; an unbounded side is null, because JSON has no infinity."""
     bounds = {name: [x if isfinite(x) else None for x in getattr(spaces, name)] for name in ("low", "high")}
     return {**spaces._asdict(), "parts": [part._asdict() for part in spaces.parts], **bounds}
 
