@@ -215,22 +215,22 @@ MUTANTS = [
     Mutant(
         "optimise: early stop at twice the distance",
         "algos/optimise.py",
-        "measure_policy(problem, policy).tv <= problem.clip_eps / 2",
-        "measure_policy(problem, policy).tv <= problem.clip_eps",
+        "measured_update(problem, policy)[0].tv <= problem.clip_eps / 2",
+        "measured_update(problem, policy)[0].tv <= problem.clip_eps",
         "algos/test_early_stop.py learn/test_loop.py",
     ),
     Mutant(
         "optimise: gradients are not clipped",
         "algos/optimise.py",
-        "jnp.minimum(1.0, start.max_grad_norm / (norm + 1e-12))",
+        "jnp.minimum(1.0, max_grad_norm / (norm + 1e-12))",
         "1.0",
         "algos/test_optimise.py",
     ),
     Mutant(
         "optimise: descent",
         "algos/optimise.py",
-        "theta + start.lr * direction",
-        "theta - start.lr * direction",
+        "theta + lr * direction",
+        "theta - lr * direction",
         "algos/test_optimise.py",
     ),
     Mutant(
@@ -243,8 +243,8 @@ MUTANTS = [
     Mutant(
         "optimise: the adapted learning rate is not used",
         "algos/optimise.py",
-        "lr=problem.lr * problem.lr_scale",
-        "lr=problem.lr",
+        "lr = problem.lr * problem.lr_scale",
+        "lr = problem.lr",
         "algos/test_optimise.py algos/test_geppo.py algos/test_settings.py",
     ),
     Mutant(
@@ -666,8 +666,8 @@ MUTANTS = [
     Mutant(
         "compare: PPO's score is not 1",
         "report/compare.py",
-        "(ppo[e] - random[e]) for e in kept",
-        "ppo[e] for e in kept",
+        "(one[e] - zero[e]) for e in kept",
+        "one[e] for e in kept",
         "report/test_report.py",
     ),
     Mutant(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.problems import random_problem
 from toppo.algos import REGISTRY
-from toppo.algos.optimise import adam_init, measured_update
+from toppo.algos.optimise import adam_init, adam_update, measured_update
 
 EPOCHS = 4
 
@@ -41,3 +41,17 @@ def test_pi_k_is_at_no_distance_from_itself(problem):
 def test_a_policy_that_stays_near_pi_k_takes_all_its_epochs_on_data_that_are_far_from_it(problem, algo):
     assert epochs(algo, problem, lr=1e-6) == EPOCHS
     assert epochs(algo, problem, lr=1.0) == 1
+
+
+def test_the_epochs_end_as_soon_as_the_distance_exceeds_half_the_clip_range(problem):
+    def update(epochs, clip_eps, early_stop):
+        given = problem._replace(
+            lr=jnp.float32(3e-3), clip_eps=jnp.float32(clip_eps), minibatches=problem.minibatches[:epochs]
+        )
+        return adam_update(given, lambda ratio, centre, adv, clip_eps: ratio * adv, early_stop)
+
+    first, second, third = (float(update(epochs, 0.0, early_stop=False).tv) for epochs in (1, 2, 3))
+    assert first < second < third < 2 * second
+    for after_first, after_second in ((0.9, 1.1), (1.1, 0.9)):  # just below a distance, just above it
+        assert int(update(EPOCHS, 2 * first * after_first, early_stop=True).epochs) == (1 if after_first < 1 else 2)
+        assert int(update(EPOCHS, 2 * second * after_second, early_stop=True).epochs) == (2 if after_second < 1 else 3)
