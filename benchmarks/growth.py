@@ -18,7 +18,9 @@ from benchmarks.page import write_page
 from benchmarks.training import iterations
 from toppo.plotting import panels, save
 
-COMPILING, COUNTED = 8, 12  # iterations; memory must be full before one counts
+# iterations; memory must be full before one counts
+COMPILING = 8
+COUNTED = 12
 AXES = {
     "environments": ("envs", (1, 2, 4, 8, 16, 32, 64)),
     "steps in a batch": ("n", (512, 1024, 2048, 4096, 8192, 16384)),
@@ -36,7 +38,8 @@ class Still(gym.Env):
     def __init__(self, size: int) -> None:
         """Show ``size`` numbers."""
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (size,), np.float64)
-        self.obs, self.t = np.zeros(size), 0
+        self.obs = np.zeros(size)
+        self.t = 0
 
     def reset(self, *, seed=None, options=None):
         """Begin again."""

@@ -21,7 +21,8 @@ from pathlib import Path
 from benchmarks.page import write_page
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
-RUN, SIMULATOR = ["toppo", "toppo", "1", "0"], ["simulator", "0"]
+RUN = ["toppo", "toppo", "1", "0"]
+SIMULATOR = ["simulator", "0"]
 
 
 def speeds(env_id: str, row: list[str], copies: int) -> float:
@@ -99,7 +100,8 @@ def main() -> None:
     gains: dict[str, list[float]] = {"runs": [], "simulators": []}
     for _ in range(a.repeats):  # alternating, since machines have moods
         for name, row in (("runs", RUN), ("simulators", SIMULATOR)):
-            one, two = speeds(a.env, row, 1), speeds(a.env, row, 2)
+            one = speeds(a.env, row, 1)
+            two = speeds(a.env, row, 2)
             gains[name].append(two / one)
             print(f"two {name}: {two:,.0f} steps/s, one {one:,.0f}", flush=True)
     rows["two runs, times one"] = gains["runs"]
@@ -108,7 +110,8 @@ def main() -> None:
         r / s for r, s in zip(gains["runs"], gains["simulators"], strict=True)
     ]
     with tempfile.TemporaryDirectory() as kept:
-        cold, warm = [], []
+        cold = []
+        warm = []
         for i in range(a.repeats):
             cache = Path(kept) / str(i)
             cold.append(seconds_to_the_first_update(a.env, cache))

@@ -50,7 +50,9 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
         target[:] = weight
     worker = Worker(Task(plan=p, indices=[0], source=resolve(env_id), buffers=buffers))
     env = worker.envs[0]
-    model, data, frames = env.env.model, env.env.data, env.env.frame_skip
+    model = env.env.model
+    data = env.env.data
+    frames = env.env.frame_skip
     actor = mlp_actor_factory(p.spaces)(buffers.mean, buffers.inv_std, buffers.weights, 1)
     noise = np.zeros((1, p.spaces.action_size), np.float32)
 

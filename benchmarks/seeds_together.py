@@ -83,7 +83,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
     a = parser.parse_args()
-    together, apart = [], []
+    together = []
+    apart = []
     for _ in range(a.repeats):
         together.append(run(a.seeds, 1))
         apart.append(run(1, a.seeds))

@@ -66,7 +66,8 @@ def simulator(env_id: str, unwrapped: bool, steps: int = 20_000) -> float:
 
     env = gym.make(env_id).unwrapped
     env.reset(seed=0)
-    low, high = env.action_space.low, env.action_space.high
+    low = env.action_space.low
+    high = env.action_space.high
     blocks = np.random.default_rng(0).uniform(low, high, (steps // 50, 50, len(low))).astype(np.float32)
     seconds = 0.0
     for i, actions in enumerate(blocks):
@@ -89,13 +90,15 @@ def products(env_id: str, updates: int = 20) -> float:
     import jax.numpy as jnp
 
     env = gym.make(env_id)
-    seen, acted = env.observation_space.shape[0], env.action_space.shape[0]
+    seen = env.observation_space.shape[0]
+    acted = env.action_space.shape[0]
 
     def forward_and_back(weights, x):
         activations = [x]
         for w in weights:
             activations.append(activations[-1] @ w)
-        back, moved = activations.pop(), []
+        back = activations.pop()
+        moved = []
         for w, x in zip(weights[::-1], activations[::-1], strict=True):
             moved.append(w - 1e-6 * (x.T @ back))  # so that no product can be left out
             back = back @ w.T
@@ -174,7 +177,8 @@ def report(task: str, results: dict[str, list[float]]) -> list[str]:
     """A Markdown table of one task, and the ratios that matter."""
     peers = [name for name in results if name not in OURS and name not in LIMITS and "no norm" not in name]
     single = fastest(results, [name for name in peers if name.endswith(", 1 env")])
-    best, physics = fastest(results, peers), results["MuJoCo alone, one core"]
+    best = fastest(results, peers)
+    physics = results["MuJoCo alone, one core"]
     lines = [f"## {task}", "", "| | steps/s, median | range | part of the bare simulator |", "|---|---:|---:|---:|"]
     for name, values in results.items():
         share = statistics.median(values) / statistics.median(physics)
@@ -185,7 +189,8 @@ def report(task: str, results: dict[str, list[float]]) -> list[str]:
     products = results["the update's matrix products alone"]
     # Collecting and updating follow each other: the simulator on every core, then the products.
     limits = [1 / (1 / (os.cpu_count() * a) + 1 / b) for a, b in zip(physics, products, strict=True)]
-    limit, reached = statistics.median(limits), statistics.median(results[ours])
+    limit = statistics.median(limits)
+    reached = statistics.median(results[ours])
     lines += [
         "",
         f"- one environment, PPO over {single}: {ratios(results['toppo PPO, 1 env'], results[single])}",
@@ -202,7 +207,8 @@ def write(page: str, record: dict) -> None:
     """The record, its tables and its figure."""
     from toppo.plotting import save, subplots
 
-    tasks, text = record["tasks"], [f"{record['machine']}, {record['cores']} cores.", ""]
+    tasks = record["tasks"]
+    text = [f"{record['machine']}, {record['cores']} cores.", ""]
     for task, results in tasks.items():
         text += report(task, results)
     folder = write_page(page, "Throughput", [*text, "![steps per second](throughput.png)"], record)
@@ -231,7 +237,9 @@ def main() -> None:
         elif kind == "products":
             one = products(env_id)
         else:
-            algo, envs, workers = rest[0], int(rest[1]), int(rest[2])
+            algo = rest[0]
+            envs = int(rest[1])
+            workers = int(rest[2])
             one = toppo(env_id, algo, workers, n_envs=envs, reset_each_batch=envs == 1)
         print(json.dumps({"steps_per_second": one}))
         return

@@ -22,7 +22,10 @@ from benchmarks.page import write_page
 from benchmarks.throughput import python_of, speed_of, toppo
 
 HERE = Path(__file__).resolve().parent
-GAMES, STEPS, EPOCHS, MINIBATCHES = 8, 128, 4, 4
+GAMES = 8
+STEPS = 128
+EPOCHS = 4
+MINIBATCHES = 4
 ROWS = {
     "ale-py's vector environment alone": ["emulator"],
     "convolutions of PPO's update alone": ["convolutions"],
@@ -41,7 +44,8 @@ def emulator(env_id: str, steps: int = 500) -> float:
     from toppo.envs.vector import ResetSpec
 
     assert resolve(env_id).kind == "atari"
-    games, rng = AtariGames(env_id, GAMES), np.random.default_rng(0)
+    games = AtariGames(env_id, GAMES)
+    rng = np.random.default_rng(0)
     playing = {i: ResetSpec(i) for i in range(GAMES)}
     games.reset(playing)
     began = time.perf_counter()
@@ -63,7 +67,8 @@ def convolutions(env_id: str, updates: int = 3) -> float:
     from toppo.learn.nets import Inputs
     from toppo.learn.vision import vision_body
 
-    body, size = vision_body([(4, 84, 84)], 0, ()), GAMES * STEPS // MINIBATCHES
+    body = vision_body([(4, 84, 84)], 0, ())
+    size = GAMES * STEPS // MINIBATCHES
     params = body.init(jax.random.key(0), [(5, 1.0)])
     pixels = np.random.default_rng(0).integers(256, size=(size, 4 * 84 * 84), dtype=np.uint8)
     inputs = Inputs(jnp.zeros((size, 0)), jnp.zeros((size, 0), bool), jnp.asarray(pixels))

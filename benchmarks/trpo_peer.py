@@ -93,7 +93,8 @@ def report(env: str, steps: int, runs: dict[str, list[list[float]]]) -> str:
     grid = (np.arange(PARTS) + 0.5) * steps / PARTS
     for who, colour in (("toppo", "#0b6e99"), ("sb3", "#d1603d")):
         curves = np.array(runs[who])
-        final, area = curves[:, -2:].mean(1), curves.mean(1)
+        final = curves[:, -2:].mean(1)
+        area = curves.mean(1)
         each = [", ".join(f"{x:.0f}" for x in values) for values in (final, area)]
         lines.append(
             f"| {NAMES[who]} | {len(curves)} | {final.mean():.0f} | {each[0]} | {area.mean():.0f} | {each[1]} |"

@@ -24,7 +24,8 @@ def main() -> None:
     nets = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}}
     model = TRPO("MlpPolicy", vector, seed=a.seed, device="cpu", policy_kwargs=nets, **a.settings)
     model.learn(a.steps)
-    lengths, returns = monitor.get_episode_lengths(), monitor.get_episode_rewards()
+    lengths = monitor.get_episode_lengths()
+    returns = monitor.get_episode_rewards()
     ends = [sum(lengths[: i + 1]) for i in range(len(lengths))]
     print(json.dumps([ends, returns]))
 

@@ -28,7 +28,8 @@ def main() -> None:
     torch.set_num_threads(1)  # faster than two for networks of this size
     envs = VectorEnvNormObs(DummyVectorEnv([lambda: gym.make(a.env)] * a.n_envs))
     spaces = gym.make(a.env)
-    shape, action = spaces.observation_space.shape, spaces.action_space
+    shape = spaces.observation_space.shape
+    action = spaces.action_space
 
     def net() -> Net:
         return Net(state_shape=shape, hidden_sizes=[64, 64], activation=torch.nn.Tanh)

@@ -24,7 +24,9 @@ from torchrl.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-BATCH, EPOCHS, MINIBATCH = 2048, 10, 64
+BATCH = 2048
+EPOCHS = 10
+MINIBATCH = 64
 
 
 def environment(name: str, count: int) -> TransformedEnv:
@@ -54,7 +56,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)  # faster than two for networks of this size
     env = environment(a.env, a.n_envs)
-    seen, acted = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
+    seen = env.observation_spec["observation"].shape[-1]
+    acted = env.action_spec.shape[-1]
     mean = torch.nn.Sequential(network(seen, acted), AddStateIndependentNormalScale(acted))
     actor = ProbabilisticActor(
         TensorDictModule(mean, in_keys=["observation"], out_keys=["loc", "scale"]),

@@ -48,7 +48,9 @@ def judge(name: str, root: Path, ended: Any) -> dict[str, Any]:
 
 def disks(folder: Path) -> Iterator[dict[str, Any]]:
     """A disk that is full, read-only, limits the size of files, gives errors; needs the right to mount, and strace."""
-    disk, log, train = folder / "disk", folder / "log", ["train", *RUN, "--checkpoint-every", 480, "--out"]
+    disk = folder / "disk"
+    log = folder / "log"
+    train = ["train", *RUN, "--checkpoint-every", 480, "--out"]
     disk.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(disk)], check=True)
     try:
@@ -84,13 +86,15 @@ def disks(folder: Path) -> Iterator[dict[str, Any]]:
 def signals(folder: Path) -> Iterator[dict[str, Any]]:
     """Each signal saves and leaves with its code, and the run goes on to the same bytes."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"):
-        number, root = signal.Signals[name], folder / name
+        number = signal.Signals[name]
+        root = folder / name
         child = command(folder / "log", "train", *RUN, "--checkpoint-every", 10**6, "--out", root)
         while lines(root / "metrics.jsonl") < 5 and child.poll() is None:
             time.sleep(0.002)
         sent = time.monotonic()
         child.signal(number)
-        code, seconds = child.wait().code, time.monotonic() - sent
+        code = child.wait().code
+        seconds = time.monotonic() - sent
         resumed = command(folder / "log", "resume", root, *HOW).wait().code == 0
         same = resumed and content(root) == content(whole(folder))
         yield {"signal": name, "code": code, "seconds": round(seconds, 2), "ok": same and code == 128 + number}
@@ -101,7 +105,8 @@ def races(folder: Path, count: int) -> dict[str, Any]:
     """Two processes want the same directory at the same moment."""
     winners = []
     for i in range(count):
-        at, place = time.monotonic() + 0.05, folder / f"race{i}"
+        at = time.monotonic() + 0.05
+        place = folder / f"race{i}"
         place.mkdir()
 
         def enter(at: float = at, place: Path = place) -> None:
@@ -121,8 +126,10 @@ def races(folder: Path, count: int) -> dict[str, Any]:
 def collect(workers: int, tolerance: FaultPolicy) -> tuple[list[bytes], list[Any]]:
     """Batches of an environment that fails as the variables FAULT and MARK say."""
     plan = plan_for(probes.failing, 2, 40)
-    pool, episodes = open_pool(plan, probes.failing, workers, tolerance), (no_episode(plan),) * 2
-    data, notices = [], []
+    pool = open_pool(plan, probes.failing, workers, tolerance)
+    episodes = (no_episode(plan),) * 2
+    data = []
+    notices = []
     try:
         fill_weights(pool.buffers)
         for batch in range(2):
@@ -137,8 +144,11 @@ def collect(workers: int, tolerance: FaultPolicy) -> tuple[list[bytes], list[Any
 
 def environments(folder: Path) -> Iterator[dict[str, Any]]:
     """Faults of the moment leave no trace; lasting faults end in the same data, whatever their kind."""
-    patient, when = FaultPolicy("truncate", env_timeout=3.0, env_restarts=100), folder / "when"
-    os.environ["MARK"], os.environ["WHEN"], os.environ["FAULT"] = "", str(when), "nothing"
+    patient = FaultPolicy("truncate", env_timeout=3.0, env_restarts=100)
+    when = folder / "when"
+    os.environ["MARK"] = ""
+    os.environ["WHEN"] = str(when)
+    os.environ["FAULT"] = "nothing"
     healthy = collect(0, patient)[0]
     cut = {}
     for where, how in (("", "reward:nan"), ("reset:", "reset:nan")):
@@ -147,7 +157,8 @@ def environments(folder: Path) -> Iterator[dict[str, Any]]:
         assert all(np.isfinite(np.frombuffer(x)).all() for x in cut[where][3::6])
     kinds = ["raise", "hang", "SIGSEGV", "SIGKILL", "SIGABRT", "reward:nan", "observation:inf", "final:nan"]
     for how in (*kinds, "reset:raise", "reset:hang", "reset:SIGSEGV", "reset:nan"):
-        os.environ["FAULT"], os.environ["MARK"] = how, ""
+        os.environ["FAULT"] = how
+        os.environ["MARK"] = ""
         try:
             collect(1, FaultPolicy(env_timeout=3.0))
             sentence = "nothing"

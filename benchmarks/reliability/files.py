@@ -1,4 +1,4 @@
-"""Damaged checkpoints, and run directories that a stranger made to do harm."""
+"""Damaged checkpoints, and untrusted run directories that were made to do harm."""
 
 import hashlib
 import json
@@ -50,7 +50,10 @@ def newest(root: Path) -> Path:
 
 def flips(folder: Path, count: int) -> dict[str, Any]:
     """``count`` times one bit of a checkpoint, anywhere in its files: found, or without any effect."""
-    path, rng, found, harmless = newest(example(folder)), random.Random(0), 0, 0
+    path = newest(example(folder))
+    rng = random.Random(0)
+    found = 0
+    harmless = 0
     before = read_checkpoint(path)
     for _ in range(count):
         file = path / rng.choice((ARRAYS, ARRAYS, MANIFEST))
@@ -73,7 +76,8 @@ def _same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
 
 def truncations(folder: Path) -> dict[str, Any]:
     """Either file cut at every hundredth of its length."""
-    path, found = newest(example(folder)), 0
+    path = newest(example(folder))
+    found = 0
     for name in (ARRAYS, MANIFEST):
         whole = (path / name).read_bytes()
         for part in range(100):
@@ -221,8 +225,11 @@ def hostile(canary: Path, victim: Path) -> dict[str, Callable[[Path], None]]:
 
 def crafted(folder: Path, done: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Every crafted directory with every command: exit codes, time, memory, and what was touched."""
-    canary, victim, log = folder / "canary", folder / "victim", folder / "log"
-    original, known = example(folder), {row["file"]: row for row in done if row["ok"]}
+    canary = folder / "canary"
+    victim = folder / "victim"
+    log = folder / "log"
+    original = example(folder)
+    known = {row["file"]: row for row in done if row["ok"]}
     usual = {}
     for words in COMMANDS:  # what each command takes on a good directory
         shutil.rmtree(folder / "hostile", ignore_errors=True)
@@ -237,7 +244,10 @@ def crafted(folder: Path, done: list[dict[str, Any]]) -> Iterator[dict[str, Any]
         shutil.copytree(original / "checkpoint", folder / "others")
         (folder / "others" / "x.tmp").mkdir()
         before = sorted(os.listdir(folder / "others"))
-        codes, seconds, memory, tracebacks = [], 0.0, 0.0, 0
+        codes = []
+        seconds = 0.0
+        memory = 0.0
+        tracebacks = 0
         for words in COMMANDS:
             root = folder / "hostile"
             shutil.rmtree(root, ignore_errors=True)

@@ -23,7 +23,8 @@ def spoiled_bytes(data: bytes, rng: random.Random) -> bytes:
     """A few bytes changed, cut out, doubled or put in."""
     spoiled = bytearray(data)
     for _ in range(rng.randint(1, 4)):
-        at, size = rng.randrange(len(spoiled) + 1), rng.randint(0, 40)
+        at = rng.randrange(len(spoiled) + 1)
+        size = rng.randint(0, 40)
         piece = spoiled[at : at + size]
         spoiled[at : at + size] = rng.choice((b"", rng.randbytes(size), piece * 2, b"9" * size))
     return bytes(spoiled)
@@ -49,7 +50,9 @@ def spoil_json(data: Any, rng: random.Random) -> None:
 
 def readers(folder: Path, count: int) -> dict[str, Any]:
     """``count`` spoiled files for each way in: an agent, a report, a spec, a study."""
-    original, rng, root = example(folder), random.Random(0), folder / "fuzzed"
+    original = example(folder)
+    rng = random.Random(0)
+    root = folder / "fuzzed"
     shutil.copytree(original, root)
     manifest, arrays = (newest(root) / name for name in (MANIFEST, ARRAYS))
     whole = {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}

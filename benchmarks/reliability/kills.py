@@ -31,7 +31,10 @@ def chains() -> list[tuple[str, str]]:
 
 def chain(algo: str, kind: str, kills: int, folder: Path, seed: int) -> dict[str, Any]:
     """One run, killed ``kills`` times on its way, against the same run left alone."""
-    rng, whole, root, log = random.Random(seed), folder / "whole", folder / "killed", folder / "log"
+    rng = random.Random(seed)
+    whole = folder / "whole"
+    root = folder / "killed"
+    log = folder / "log"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     workers = ["--workers", 1 if algo in ("ppo", "toppo") else 0]
@@ -39,8 +42,12 @@ def chain(algo: str, kind: str, kills: int, folder: Path, seed: int) -> dict[str
     train: list[object] = ["train", *arguments, *HOW, *workers, "--out"]
     ended = command(log, *train, whole).wait()
     assert ended.code == 0, ended.output
-    total, metrics = lines(whole / "metrics.jsonl"), root / "metrics.jsonl"
-    child, done, while_resuming, begun_anew = command(log, *train, root), 0, 0, 0
+    total = lines(whole / "metrics.jsonl")
+    metrics = root / "metrics.jsonl"
+    child = command(log, *train, root)
+    done = 0
+    while_resuming = 0
+    begun_again = 0
     while done < kills:
         early = rng.random() < 0.3
         target = lines(metrics) if early else lines(metrics) + rng.randint(1, max(1, total // kills))
@@ -52,7 +59,7 @@ def chain(algo: str, kind: str, kills: int, folder: Path, seed: int) -> dict[str
             begun = (root / "spec.json").exists()
             child = command(log, "resume", root, *SMALL[-1:], *HOW, *workers) if begun else command(log, *train, root)
         else:  # it was quicker: once more from the beginning
-            begun_anew += 1
+            begun_again += 1
             shutil.rmtree(root)
             child = command(log, *train, root)
     ended = child.wait()

@@ -28,7 +28,8 @@ class Child:
 
     def __init__(self, work: Callable[[], None], log: Path) -> None:
         """Fork: nothing here has touched JAX's devices yet, so the child is as good as a fresh process."""
-        self.log, self._ended = log, None
+        self.log = log
+        self._ended = None
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:

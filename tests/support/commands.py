@@ -37,7 +37,7 @@ def run(*arguments: object, cwd: Path | None = None) -> tuple[int, str, str]:
 def lines(path: Path) -> int:
     try:
         return path.read_bytes().count(b"\n")
-    except FileNotFoundError:  # not yet, or not any more: a run without a checkpoint begins its logs anew
+    except FileNotFoundError:  # not yet, or not any more: a run without a checkpoint begins its logs again
         return 0
 
 

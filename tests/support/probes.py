@@ -133,7 +133,9 @@ class Faulty(Probe):
     """Gives one bad value at one step of its first episode."""
 
     def __init__(self, field: str, step: int, value: float) -> None:
-        self.field, self.bad_step, self.value = field, step, value
+        self.field = field
+        self.bad_step = step
+        self.value = value
 
     def begin(self) -> np.ndarray:
         bad = self.field == "observation" and self.bad_step == 0
@@ -218,7 +220,8 @@ class Failing(Walk):
 
     def fail(self) -> bool:
         """Fail, or say whether a value is to be spoiled."""
-        mark, when = os.environ.get("MARK"), os.environ.get("WHEN")
+        mark = os.environ.get("MARK")
+        when = os.environ.get("WHEN")
         if mark:
             if os.path.exists(mark):
                 return False

@@ -25,7 +25,8 @@ def td_errors(reward, value, next_value, terminated, gamma):
 
 def vtrace(reward, value, next_value, terminated, ended, ratio, gamma, lam):
     """Advantages and critic targets of one trajectory of batches.  [T, E]"""
-    adv, ret = np.zeros(reward.shape), np.zeros(reward.shape)
+    adv = np.zeros(reward.shape)
+    ret = np.zeros(reward.shape)
     for e in range(reward.shape[1]):
         h = np.minimum(1.0, ratio[:, e])
         delta = td_errors(reward[:, e], value[:, e], next_value[:, e], terminated[:, e], gamma)

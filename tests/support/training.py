@@ -151,7 +151,8 @@ def record(algo: str, source: EnvSource, iterations: int, seed: int = 0, workers
     usual = {"n_steps": 60, "n_epochs": 3, "warmup_steps": 120, "n_envs": 2, "learning_rate": 3e-4}
     setup = setup_for(algo, source, iterations, seed, **usual | settings)
     state = initial_state(setup)
-    states, turns = [on_host(state)], []
+    states = [on_host(state)]
+    turns = []
     with open_session(setup, source, workers) as session:
         pool = Recorder(session.pool)
         for turn in train(setup, state, pool):

@@ -34,7 +34,9 @@ class Anything(gym.Env[Any, Any]):
 
     def __init__(self, observation: gs.Space, action: gs.Space, masked: bool = False) -> None:
         # A space of its own, since its samples follow from its seed.
-        self.observation_space, self.action_space, self.masked = deepcopy(observation), action, masked
+        self.observation_space = deepcopy(observation)
+        self.action_space = action
+        self.masked = masked
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
         super().reset(seed=seed)
@@ -70,7 +72,9 @@ class Glance(gym.Env[Any, Any]):
 
     def __init__(self, size: int, with_dictionary: bool = False, blind: bool = False) -> None:
         image = gs.Box(0, 255, (size, size, 1), np.uint8)
-        self.size, self.dictionary, self.light = size, with_dictionary, 0 if blind else 255
+        self.size = size
+        self.dictionary = with_dictionary
+        self.light = 0 if blind else 255
         self.observation_space = gs.Dict({"image": image, "shift": CHOICE}) if with_dictionary else image
         self.action_space = gs.Discrete(2)
 
@@ -93,7 +97,8 @@ class Glance(gym.Env[Any, Any]):
 class Forbidden(gym.Env[Any, Any]):
     """One step; action 2 would earn most but is never allowed, action 1 earns more than 0.  Masks by method."""
 
-    observation_space, action_space = gs.Box(-1.0, 1.0, (1,), np.float32), gs.Discrete(3)
+    observation_space = gs.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = gs.Discrete(3)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
         super().reset(seed=seed)
@@ -109,7 +114,8 @@ class Forbidden(gym.Env[Any, Any]):
 class Combination(gym.Env[Any, Any]):
     """One step; each of three dials is right or wrong, and the observation says where each must stand."""
 
-    observation_space, action_space = gs.MultiDiscrete([2, 3, 2]), gs.MultiDiscrete([2, 3, 2])
+    observation_space = gs.MultiDiscrete([2, 3, 2])
+    action_space = gs.MultiDiscrete([2, 3, 2])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
         super().reset(seed=seed)
