@@ -16,8 +16,10 @@ def plan(steps, envs, discrete=False, reset_each_batch=False):
 
 def random_buffers(shape, rng, rate):
     buffers = buffers_in(shape, bytearray(buffers_size(shape)))
-    buffers.obs[:], buffers.next_obs[:] = rng.normal(size=buffers.obs.shape), rng.normal(size=buffers.obs.shape)
-    buffers.reward[:], buffers.action[:] = rng.normal(size=buffers.reward.shape), rng.normal(size=buffers.action.shape)
+    buffers.obs[:] = rng.normal(size=buffers.obs.shape)
+    buffers.next_obs[:] = rng.normal(size=buffers.obs.shape)
+    buffers.reward[:] = rng.normal(size=buffers.reward.shape)
+    buffers.action[:] = rng.normal(size=buffers.action.shape)
     buffers.over[:] = rng.random(buffers.over.shape) < rate
     return buffers
 
@@ -26,11 +28,17 @@ class Naive:
     """One environment, step by step: what a person would write down."""
 
     def __init__(self):
-        self.started, self.running, self.actions, self.rewards = 0, False, [], []
+        self.started = 0
+        self.running = False
+        self.actions = []
+        self.rewards = []
 
     def step(self, action, reward, ended):
         if not self.running:
-            self.started, self.running, self.actions, self.rewards = self.started + 1, True, [], []
+            self.started = self.started + 1
+            self.running = True
+            self.actions = []
+            self.rewards = []
         self.actions.append(action)
         self.rewards.append(reward)
         if ended:
@@ -43,8 +51,10 @@ class Naive:
 @pytest.mark.parametrize("rate", [0.0, 0.05, 0.4, 1.0])
 @pytest.mark.parametrize(("steps", "envs"), [(1, 1), (7, 1), (12, 3)])
 def test_the_books_are_those_of_a_step_by_step_account(reset_each_batch, rate, steps, envs):
-    rng, shape = np.random.default_rng(int(rate * 20) + steps), plan(steps, envs, False, reset_each_batch)
-    episodes, naive = (no_episode(shape),) * envs, [Naive() for _ in range(envs)]
+    rng = np.random.default_rng(int(rate * 20) + steps)
+    shape = plan(steps, envs, False, reset_each_batch)
+    episodes = (no_episode(shape),) * envs
+    naive = [Naive() for _ in range(envs)]
     for _ in range(6):
         buffers = random_buffers(shape, rng, rate)
         expected = []

@@ -58,7 +58,8 @@ def test_a_fault_of_the_moment_leaves_no_trace_in_the_numbers(tmp_path, fault, h
 @pytest.fixture(scope="module")
 def cut():
     """What an environment that always fails there leaves behind: each episode is ended before its bad step."""
-    os.environ["FAULT"], os.environ["MARK"] = "reward:nan", ""
+    os.environ["FAULT"] = "reward:nan"
+    os.environ["MARK"] = ""
     return collect_faulty(0)
 
 
@@ -92,7 +93,8 @@ def test_a_run_with_cut_episodes_resumes_to_the_same_bytes(fault, cut):
     fault("reward:nan")
     further = collect_faulty(0, first=BATCHES, episodes=cut.episodes)
     plan = plan_for(probes.failing, N_ENVS, STEPS)
-    pool, episodes = open_pool(plan, probes.failing, 2, PATIENT), (no_episode(plan),) * N_ENVS
+    pool = open_pool(plan, probes.failing, 2, PATIENT)
+    episodes = (no_episode(plan),) * N_ENVS
     try:
         fill_weights(pool.buffers)
         for batch in range(2 * BATCHES):
@@ -222,7 +224,8 @@ def test_a_worker_that_is_killed_between_batches_is_replaced(fault):
     fault("nothing")
     expected = collect_faulty(0)
     plan = plan_for(probes.failing, N_ENVS, STEPS)
-    pool, episodes = open_pool(plan, probes.failing, 1, PATIENT), (no_episode(plan),) * N_ENVS
+    pool = open_pool(plan, probes.failing, 1, PATIENT)
+    episodes = (no_episode(plan),) * N_ENVS
     try:
         fill_weights(pool.buffers)
         for batch in range(BATCHES):

@@ -23,7 +23,8 @@ from toppo.rng import Stream, rng_for, seed_for
 @pytest.mark.parametrize("source", [probes.walk, probes.flip, "Pendulum-v1", "Hopper-v5"])
 @pytest.mark.parametrize("reset_each_batch", [False, True])
 def test_the_number_of_workers_changes_no_byte(source, reset_each_batch):
-    plan, found = plan_for(source, 3, 30, reset_each_batch=reset_each_batch), []
+    plan = plan_for(source, 3, 30, reset_each_batch=reset_each_batch)
+    found = []
     for workers in (0, 1, 2):
         pool = open_pool(plan, source, workers)
         assert len(pool.pids()) == workers
@@ -50,7 +51,8 @@ def test_any_split_of_the_environments_gives_the_same_bytes(split):
 
 
 def test_an_episode_that_must_be_ended_is_ended_in_environments_that_step_together_too():
-    plan, found = plan_for("Hopper-v5", 2, 12), []
+    plan = plan_for("Hopper-v5", 2, 12)
+    found = []
     for stretches in ([[0, 1]], [[0], [1]]):
         buffers = buffers_in(plan, bytearray(buffers_size(plan)))
         fill_weights(buffers)
@@ -124,7 +126,8 @@ def test_reset_each_batch_starts_every_batch_with_a_new_episode():
     for reset_each_batch in (True, False):
         pool = open_pool(plan_for(probes.walk, 2, 5, reset_each_batch=reset_each_batch), probes.walk, 0)
         collect_batches(pool, 1)
-        last, ended = pool.buffers.next_obs[-1].copy(), pool.buffers.ended[-1].copy()
+        last = pool.buffers.next_obs[-1].copy()
+        ended = pool.buffers.ended[-1].copy()
         collect_batches(pool, 1, 1)
         continues = np.all(pool.buffers.obs[0] == last, axis=-1)
         assert not ended.all()
@@ -180,7 +183,8 @@ def test_no_process_and_no_memory_is_left_after_close():
         return sum("memfd:toppo" in line for line in Path("/proc/self/maps").read_text().splitlines())
 
     gc.collect()  # what other tests left behind is not ours to count
-    before, files = mapped(), len(os.listdir("/proc/self/fd"))
+    before = mapped()
+    files = len(os.listdir("/proc/self/fd"))
     pool = open_pool(plan_for(probes.walk), probes.walk, 2)
     collect_batches(pool, 1)
     pids = pool.pids()
@@ -281,7 +285,8 @@ def test_what_another_process_cannot_make_stays_here():
 
 
 def test_noise_that_was_drawn_ahead_is_used(monkeypatch):
-    plan, drawn = plan_for(probes.walk, 2, 10), []
+    plan = plan_for(probes.walk, 2, 10)
+    drawn = []
     monkeypatch.setattr("toppo.collect.pool.batch_noise", lambda plan, batch: drawn.append(batch) or float(batch))
     pool = open_pool(plan, probes.walk, 0)
     for batch in (0, 1):

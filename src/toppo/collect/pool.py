@@ -133,7 +133,8 @@ class Pool:
         task = self._tasks[w]
         self._hosts[w].close()
         self.buffers.call[task.indices] = 0
-        self._hosts[w] = host = open_host(task, self._memory)
+        host = open_host(task, self._memory)
+        self._hosts[w] = host
         wait_until_ready([host])
         episodes = {i: self._episodes[i] for i in task.indices}
         given_up = {i for i, e in episodes.items() if self._truncations.get((i, e.started)) == 0}
