@@ -43,7 +43,8 @@ def shared_programs(setup: Setup) -> Programs:
         "reset_each_batch": False,
         "warmup_steps": 0,
     }
-    key = (setup.algorithm.name, setup.config, dataclasses.replace(setup.common, **of_the_loop), shapes)
+    spaces = (setup.spaces.choices, setup.spaces.masked, setup.spaces.images)
+    key = (setup.algorithm.name, setup.config, dataclasses.replace(setup.common, **of_the_loop), shapes, spaces)
     if key not in _programs:
         _programs[key] = compile_programs(setup)
     return _programs[key]
