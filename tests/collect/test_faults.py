@@ -158,6 +158,21 @@ def test_a_killed_worker_is_noticed_while_a_child_of_its_own_keeps_the_pipe_open
     assert time.monotonic() - began < 9  # the child ends after 10 s, and with it the pipe
 
 
+def test_a_long_message_to_a_killed_worker_does_not_wait_for_a_child_of_its_own(fault):
+    fault("orphan")
+    pool = open_pool(plan_for(probes.failing, N_ENVS, STEPS * BATCHES), probes.failing, 1)
+    fill_weights(pool.buffers)
+    try:
+        pool.start(0, ())
+        with pytest.raises(EnvironmentFault, match="was killed by SIGKILL"):
+            pool.finish()
+        began = time.monotonic()
+        pool._hosts[0].child.send({"do": "restore"}, {"actions": np.zeros(1_000_000)})
+        assert time.monotonic() - began < 8  # the child ends after 10 s, and with it the pipe
+    finally:
+        pool.close()
+
+
 RUN_THAT_HANGS = """
 from tests.support import probes
 from tests.support.collecting import fill_weights, plan_for

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,17 @@ Arrays = Mapping[str, np.ndarray]
 NO_ARRAYS: Arrays = {}
 
 
-def send(fd: int, header: Mapping[str, object], arrays: Arrays = NO_ARRAYS) -> None:
-    """Write one message."""
+def send(
+    fd: int, header: Mapping[str, object], arrays: Arrays = NO_ARRAYS, before_write: Callable[[], None] = lambda: None
+) -> None:
+    """Write one message; ``before_write`` may wait, and raise."""
     meta = {name: (str(a.dtype), a.shape) for name, a in arrays.items()}
     head = json.dumps({**header, "arrays": meta}).encode()
     payload = b"".join([struct.pack("<I", len(head)), head, *(a.tobytes() for a in arrays.values())])
     view = memoryview(payload)
     while view:
-        view = view[os.write(fd, view) :]
+        before_write()
+        view = view[os.write(fd, view[: select.PIPE_BUF]) :]  # a pipe that is ready takes so many bytes at once
 
 
 def receive(fd: int, before_read: Callable[[], None] = lambda: None) -> tuple[dict[str, Any], Arrays]:
@@ -77,10 +81,8 @@ class Child:
 
     def send(self, header: Mapping[str, object], arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message."""
-        try:
-            send(self._commands, header, arrays)
-        except BrokenPipeError:
-            return  # it has died; waiting for its answer tells how
+        with suppress(BrokenPipeError):  # it has died; waiting for its answer tells how
+            send(self._commands, header, arrays, self._wait_for_space)
 
     def answers_within(self, seconds: float) -> bool:
         """Wait for an answer or for the end of the process; False if neither comes within so many seconds."""
@@ -93,11 +95,16 @@ class Child:
     def _readable(self, seconds: float) -> bool:
         return bool(select.select([self._replies], [], [], seconds)[0])
 
-    def _wait_for_bytes(self) -> None:
-        """Wait until there is something to read; EOFError if the process has died.
+    # The end of a pipe does not always tell that the process has died: a child of its own may keep it open.
 
-        The end of the pipe does not always tell: a child of the process may keep it open.
-        """
+    def _wait_for_space(self) -> None:
+        """Wait until the process reads; raise BrokenPipeError if it has died."""
+        while not select.select([], [self._commands], [], POLL_SECONDS)[1]:
+            if self._process.poll() is not None:
+                raise BrokenPipeError
+
+    def _wait_for_bytes(self) -> None:
+        """Wait until there is something to read; raise EOFError if the process has died."""
         while not self._readable(POLL_SECONDS):
             if self._process.poll() is not None and not self._readable(0):
                 raise EOFError
