@@ -10,16 +10,8 @@ from matplotlib.figure import Figure
 
 from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.plotting import QUICK_RUN, mark_quick_run, save_png_and_pdf, to_svg, write_output
-from toppo.report import atari, tables
+from toppo.report import atari, figures, tables
 from toppo.report.compare import Group, Scores, aggregates_of, groups_of, pairs_of, scores_of
-from toppo.report.figures import (
-    BANDS,
-    aggregates_figure,
-    curves_figure,
-    finals_figure,
-    profile_figure,
-    runs_with_curve,
-)
 from toppo.report.load import Loaded
 from toppo.report.tables import Cell, number
 from toppo.report.text import clean, counted
@@ -48,18 +40,18 @@ class About(NamedTuple):
 
 def write_report(loaded: Loaded, out: Path, about: About) -> None:
     """Write the page, and every figure as PNG and PDF beside it."""
-    if about.band not in BANDS:
-        raise ToppoError(f"band is {about.band!r}, but must be one of {', '.join(BANDS)}")
-    figures = out.with_name(f"{out.stem}-figures")
+    if about.band not in figures.BANDS:
+        raise ToppoError(f"band is {about.band!r}, but must be one of {', '.join(figures.BANDS)}")
+    folder = out.with_name(f"{out.stem}-figures")
     refuse_to_write(out)
-    if figures.is_symlink():
-        raise ToppoError(f"{figures} is a link: remove it, or choose another --out", CANNOT_CREATE)
+    if folder.is_symlink():
+        raise ToppoError(f"{folder} is a link: remove it, or choose another --out", CANNOT_CREATE)
     sections = sections_of(loaded, about.band)
     for name, section in sections.items():
         if section.figure is not None:
             if about.quick_run:
                 mark_quick_run(section.figure, about.quick_run)
-            save_png_and_pdf(section.figure, figures, name)
+            save_png_and_pdf(section.figure, folder, name)
     write_output(out, render(loaded, sections, about).encode())
 
 
@@ -92,8 +84,10 @@ def sections_of(loaded: Loaded, band: str) -> dict[str, Section]:
     pairs = pairs_of(groups)
     games = atari.score_rows(groups, loaded.random)
     sections = {
-        "curves": Section(curves_figure(groups, band)),
-        "finals": Section(finals_figure(groups, band), columns=tables.FINAL_COLUMNS, rows=tables.final_rows(groups)),
+        "curves": Section(figures.curves_figure(groups, band)),
+        "finals": Section(
+            figures.finals_figure(groups, band), columns=tables.FINAL_COLUMNS, rows=tables.final_rows(groups)
+        ),
     }
     if pairs:
         sections["pairs"] = Section(columns=tables.PAIR_COLUMNS, rows=tables.pair_rows(pairs))
@@ -102,13 +96,13 @@ def sections_of(loaded: Loaded, band: str) -> dict[str, Section]:
         sections["games-across"] = Section(columns=atari.ACROSS_COLUMNS, rows=atari.rows_across_games(groups))
     sections |= _across_tasks(groups, scores_of(groups, loaded.random))
     tested = tests_as_curves(groups)
-    if drawn := [g for g in tested if runs_with_curve(g)]:
-        counts = [(g, len(runs_with_curve(g))) for g in tested]
+    if drawn := [g for g in tested if figures.runs_with_curve(g)]:
+        counts = [(g, len(figures.runs_with_curve(g))) for g in tested]
         partly = ", ".join(f"{g.arm} on {g.env} ({n} of {len(g.runs)})" for g, n in counts if n < len(g.runs))
-        figure = curves_figure(drawn, band, y_label="return of test episodes")
+        figure = figures.curves_figure(drawn, band, y_label="return of test episodes")
         sections["tests"] = Section(figure, note=f"Not all runs were tested: {partly}." if partly else "")
     if off_policy := [g for g in groups if _keeps_old_batches(g)]:
-        sections["memory"] = Section(curves_figure(off_policy, band, "memory/size", "|M|"))
+        sections["memory"] = Section(figures.curves_figure(off_policy, band, "memory/size", "|M|"))
     sections["times"] = Section(columns=tables.TIME_COLUMNS, rows=tables.time_rows(groups))
     sections["settings"] = Section(columns=tables.SETTING_COLUMNS, rows=tables.setting_rows(groups))
     sections["versions"] = Section(columns=tables.VERSION_COLUMNS, rows=tables.version_rows(groups))
@@ -130,12 +124,12 @@ def _across_tasks(groups: list[Group], scores: Scores) -> dict[str, Section]:
     if others := sorted({g.arm for g in groups} - set(scores.arms)):
         note += f" Left out, because they did not run on all of these tasks: {', '.join(others)}."
     aggregates = Section(
-        figure=aggregates_figure(found),
+        figure=figures.aggregates_figure(found),
         columns=tables.AGGREGATE_COLUMNS,
         rows=tables.aggregate_rows(found),
         note=note + left_out,
     )
-    return {"aggregates": aggregates, "profile": Section(profile_figure(scores))}
+    return {"aggregates": aggregates, "profile": Section(figures.profile_figure(scores))}
 
 
 def tests_as_curves(groups: list[Group]) -> list[Group]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from toppo import plotting
 from toppo.algos.contract import Segment, Tree
 from toppo.collect.actor import Actor, mlp_actor, noise_for
 from toppo.envs import Environment, open_environment, resolve
@@ -20,16 +21,6 @@ from toppo.errors import BAD_DATA, ToppoError
 from toppo.learn.nets import actor_weights
 from toppo.learn.session import open_session
 from toppo.learn.setup import Setup, initial_state
-from toppo.plotting import (
-    COLOURS,
-    add_legend,
-    mark_quick_run,
-    save_png_and_pdf,
-    set_labels,
-    set_title,
-    subplots,
-    write_output,
-)
 from toppo.report.text import counted
 from toppo.reproduce.two_action import draw_two_action
 from toppo.rng import Stream, rng_for, seed_for
@@ -217,17 +208,19 @@ def make_figure(scale_name: str, out: Path, echo: Callable[[str], None]) -> None
             continue
         found = measure_during_training(algo, env, scale, seed)
         rows += [{"env": env, "algo": algo, "seed": seed, **m._asdict()} for m in found]
-        write_output(out / "v-ratio.json", json.dumps({"scale": scale_name, "rows": rows}, indent=1).encode() + b"\n")
+        plotting.write_output(
+            out / "v-ratio.json", json.dumps({"scale": scale_name, "rows": rows}, indent=1).encode() + b"\n"
+        )
         ratio = np.median([m.ratio for m in found])
         noise = np.median([m.noise for m in found])
         echo(f"{env}, {algo}, seed {seed}: median V ratio {ratio:.3f}; sampling noise alone gives {noise:.3f}")
     figure = draw(rows, scale.seeds)
     if scale_name == "quick":
         paper = SCALES["paper"]
-        mark_quick_run(
+        plotting.mark_quick_run(
             figure, f"{scale.steps:,} steps instead of {paper.steps:,}, {scale.seeds} of {paper.seeds} seeds"
         )
-    save_png_and_pdf(figure, out, "v-ratio")
+    plotting.save_png_and_pdf(figure, out, "v-ratio")
 
 
 def measured_before(path: Path, scale: str) -> list[Row]:
@@ -247,19 +240,19 @@ def measured_before(path: Path, scale: str) -> list[Row]:
 
 def draw(rows: list[Row], seeds: int) -> Figure:
     """Draw the V ratio over training on every task, and the two-action example."""
-    figure, axes = subplots(1, len(TASKS) + 1, width=3.6)
+    figure, axes = plotting.subplots(1, len(TASKS) + 1, width=3.6)
     for axis, env in zip(axes[0], TASKS, strict=False):
         for algo, name in ALGOS.items():
             mine = [r for r in rows if r["env"] == env and r["algo"] == algo]
             if not mine:  # the run never kept an old batch
                 continue
-            axis.plot(*over_seeds(mine, "ratio"), "-", color=COLOURS[algo], label=name, linewidth=1.6)
-            axis.plot(*over_seeds(mine, "noise"), ":", color=COLOURS[algo], linewidth=1.6)
-        set_title(axis, f"{env} ({counted('run', seeds)})")
-        set_labels(axis, "environment steps")
+            axis.plot(*over_seeds(mine, "ratio"), "-", color=plotting.COLOURS[algo], label=name, linewidth=1.6)
+            axis.plot(*over_seeds(mine, "noise"), ":", color=plotting.COLOURS[algo], linewidth=1.6)
+        plotting.set_title(axis, f"{env} ({counted('run', seeds)})")
+        plotting.set_labels(axis, "environment steps")
         axis.set_yscale("log")
-    set_labels(axes[0, 0], "environment steps", "sum |V - V_hat| / sum |V|\n(dotted: sampling noise)")
-    add_legend(axes[0, 0])
+    plotting.set_labels(axes[0, 0], "environment steps", "sum |V - V_hat| / sum |V|\n(dotted: sampling noise)")
+    plotting.add_legend(axes[0, 0])
     draw_two_action(axes[0, -1])
     return figure
 
