@@ -60,17 +60,17 @@ def herd(name, count, **settings):
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=lambda x: x if isinstance(x, str) else ",".join(x))
-def test_together_gives_the_bytes_of_one_by_one(name, settings):
+def test_a_batch_step_gives_the_bytes_of_one_by_one(name, settings):
     (ours, rows), (single, lone_rows) = (herd(name, 3, max_episode_steps=25, **settings) for _ in range(2))
-    together, rng = batch_step(ours, rows), np.random.default_rng(1)
-    assert together is not None
+    step_all, rng = batch_step(ours, rows), np.random.default_rng(1)
+    assert step_all is not None
     over, ends = [True] * 3, 0
     for t in range(60):
         for i in np.flatnonzero(over):
             for env in (ours[i], single[i]):
                 env.reset(100 * t + int(i))
         actions = rng.normal(size=(3, *ours[0].env.action_space.shape)).astype(np.float32)
-        rewards, ended = together(actions)
+        rewards, ended = step_all(actions)
         rewards = [r - float(env.control_costs(a)) for r, env, a in zip(rewards, ours, actions, strict=True)]
         expected = [env.step(action) for env, action in zip(single, actions, strict=True)]
         assert [reward.hex() for reward in rewards] == [reward.hex() for reward, _, _ in expected]
@@ -97,12 +97,12 @@ def test_a_fault_in_one_of_them_is_named(monkeypatch):
 
     happens = divide
     monkeypatch.setattr("mujoco.mj_step", fails_in_the_second)
-    together = batch_step(ours, rows)
+    step_all = batch_step(ours, rows)
     with pytest.raises(EnvironmentFault, match=r"HalfCheetah-v5 1: step 1 .* raised ZeroDivisionError"):
-        together(still)
+        step_all(still)
     happens = spoil
     with pytest.raises(NotFinite, match=r"HalfCheetah-v5 1: step 2 .* observation that is not finite"):
-        together(still)
+        step_all(still)
 
 
 def test_a_fault_is_named_where_they_step_one_after_the_other():
@@ -118,11 +118,11 @@ def test_environments_that_differ_keep_what_is_their_own():
     made = [gym.make("Hopper-v5", healthy_reward=r, healthy_z_range=(z, np.inf)) for r, z in ((1, 0.7), (3, 1.24))]
     rows, lone_rows = np.zeros((2, 2, 11))
     ours = [Environment(env, "ours", row=row) for env, row in zip(made, rows, strict=True)]
-    together, rng = batch_step(ours, rows), np.random.default_rng(0)
+    step_all, rng = batch_step(ours, rows), np.random.default_rng(0)
     for env in ours:
         env.reset(3)
     actions = rng.normal(size=(9, 2, 3)).astype(np.float32)
-    found = [together(a) for a in actions]
+    found = [step_all(a) for a in actions]
     single = [Environment(env, "single", row=row) for env, row in zip(made, lone_rows, strict=True)]
     for i, env in enumerate(single):
         env.reset(3)

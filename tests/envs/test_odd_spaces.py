@@ -137,7 +137,7 @@ def test_any_space_is_described_stored_and_acted_in_or_refused(observation, acti
 @pytest.mark.slow
 @given(OBSERVATIONS, MOVES)
 @settings(max_examples=15)
-def test_any_space_that_passes_the_look_is_trained_in(observation, action):
+def test_any_space_that_passes_the_check_is_trained_in(observation, action):
     def source():
         return Anything(observation, action)
 

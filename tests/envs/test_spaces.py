@@ -14,14 +14,14 @@ from toppo.errors import USAGE, ToppoError
 BOX = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
 
 
-def world(observation=BOX, action=BOX):
+def env_with(observation=BOX, action=BOX):
     env = gym.Env()
     env.observation_space, env.action_space = observation, action
     return env
 
 
 def test_description_of_a_box():
-    spaces = describe(world(action=gym.spaces.Box(np.array([0.0, -2.0]), np.array([4.0, 2.0]))))
+    spaces = describe(env_with(action=gym.spaces.Box(np.array([0.0, -2.0]), np.array([4.0, 2.0]))))
     assert (spaces.obs_size, spaces.row_size, spaces.action_size, spaces.discrete) == (3, 3, 2, False)
     assert (spaces.low, spaces.high, spaces.episode_limit) == ((0.0, -2.0), (4.0, 2.0), None)
 
@@ -51,7 +51,7 @@ def test_box_actions_are_clipped_and_rescaled(bounds, action, dtype):
     low = np.array([a for a, _ in bounds], dtype)
     high = np.array([a + w for a, w in bounds], dtype)
     space = gym.spaces.Box(low, high, dtype=dtype)
-    result = action_to_env(describe(world(action=space)))(np.array(action[: len(bounds)], np.float32))
+    result = action_to_env(describe(env_with(action=space)))(np.array(action[: len(bounds)], np.float32))
     assert result.dtype == dtype
     for got, a, lo, hi in zip(result, action, low.tolist(), high.tolist(), strict=False):
         expected = lo + (min(max(a, -1.0), 1.0) + 1) / 2 * (hi - lo)
@@ -59,9 +59,9 @@ def test_box_actions_are_clipped_and_rescaled(bounds, action, dtype):
 
 
 def test_box_actions_by_hand():
-    to_env = action_to_env(describe(world(action=gym.spaces.Box(0.0, 4.0, (3,), np.float32))))
+    to_env = action_to_env(describe(env_with(action=gym.spaces.Box(0.0, 4.0, (3,), np.float32))))
     assert to_env(np.array([-7.0, 0.5, 1.0], np.float32)).tolist() == [0.0, 3.0, 4.0]
-    same = action_to_env(describe(world()))
+    same = action_to_env(describe(env_with()))
     assert same(np.array([-7.0, 0.5, 1.5], np.float32)).tolist() == [-1.0, 0.5, 1.0]
 
 
@@ -70,7 +70,7 @@ def test_box_actions_by_hand():
 def test_a_box_action_never_leaves_its_bounds(bounds, dtype):
     with np.errstate(over="ignore"):
         space = gym.spaces.Box(*np.array(bounds).astype(dtype), (2,), dtype)
-    to_env = action_to_env(describe(world(action=space)))
+    to_env = action_to_env(describe(env_with(action=space)))
     for action in ([-1, 1], [-9, 9], [0, 0.5], [1, -1]):
         assert space.contains(to_env(np.array(action, np.float32)))
 
@@ -79,37 +79,37 @@ def test_a_box_action_never_leaves_its_bounds(bounds, dtype):
 def test_the_bounds_of_mujocos_tasks_come_out_exactly_as_they_are(bound):
     space = gym.spaces.Box(-bound, bound, (2,), np.float32)
     actions = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
-    found = action_to_env(describe(world(action=space)))(actions)
+    found = action_to_env(describe(env_with(action=space)))(actions)
     assert found.tobytes() == (np.clip(actions, -1, 1) * np.float32(bound)).tobytes()
 
 
 def test_the_sampled_action_itself_is_left_alone():
     action = np.array([5.0, 5.0, 5.0], np.float32)
     for space in (BOX, gym.spaces.Box(0.0, 4.0, (3,), np.float32)):
-        action_to_env(describe(world(action=space)))(action)
+        action_to_env(describe(env_with(action=space)))(action)
     assert action.tolist() == [5.0] * 3
 
 
 def test_a_dimension_without_two_bounds_is_clipped_and_counted_from_the_allowed_number_nearest_0():
     low, high = np.array([-np.inf, 0.0, 1.0, -np.inf, -1.0]), np.array([np.inf, 2.0, np.inf, -3.0, np.inf])
-    to_env = action_to_env(describe(world(action=gym.spaces.Box(low, high, dtype=np.float64))))
+    to_env = action_to_env(describe(env_with(action=gym.spaces.Box(low, high, dtype=np.float64))))
     assert to_env(np.array([37.5, 9.0, -4.0, 5.0, -9.0], np.float32)).tolist() == [37.5, 2.0, 1.0, -3.0, -1.0]
     assert to_env(np.array([-37.5, -9.0, 4.0, -2.0, 0.5], np.float32)).tolist() == [-37.5, 0.0, 5.0, -5.0, 0.5]
 
 
 def test_bounds_that_only_doubles_can_tell_apart():
-    to_env = action_to_env(describe(world(action=gym.spaces.Box(1e9, 1e9 + 1, (1,), np.float64))))
+    to_env = action_to_env(describe(env_with(action=gym.spaces.Box(1e9, 1e9 + 1, (1,), np.float64))))
     assert [to_env(np.array([x], np.float32)).item() - 1e9 for x in (-1, -0.5, 0, 1)] == [0.0, 0.25, 0.5, 1.0]
 
 
 def test_a_dimension_that_cannot_move_beside_one_that_can():
     space = gym.spaces.Box(np.array([0.0, 1.0], np.float32), np.array([2.0, 1.0], np.float32))
-    to_env = action_to_env(describe(world(action=space)))
+    to_env = action_to_env(describe(env_with(action=space)))
     assert to_env(np.array([0.5, -7.0], np.float32)).tolist() == [1.5, 1.0]
 
 
 def test_numbers_that_are_true_or_false():
-    spaces = describe(world(gym.spaces.Box(0, 1, (3,), np.bool_)))
+    spaces = describe(env_with(gym.spaces.Box(0, 1, (3,), np.bool_)))
     assert [part.kind for part in spaces.parts] == ["numbers"]
 
 
@@ -128,16 +128,16 @@ def test_numbers_that_are_true_or_false():
     ],
 )
 def test_other_spaces_are_refused_in_words(observation, action, sentence):
-    ours = describe(world(BOX, gym.spaces.Discrete(3)))
+    ours = describe(env_with(BOX, gym.spaces.Discrete(3)))
     refuse_other_spaces("Room", ours._replace(episode_limit=9), ours)
     with pytest.raises(ToppoError, match="Room has other spaces than the policy was trained in: ") as refusal:
-        refuse_other_spaces("Room", describe(world(observation, action)), ours)
+        refuse_other_spaces("Room", describe(env_with(observation, action)), ours)
     assert sentence in str(refusal.value)
 
 
 def test_boxes_of_any_shape():
     space = gym.spaces.Box(-2.0, 2.0, (2, 2), np.float32)
-    spaces = describe(world(gym.spaces.Box(0, 255, (4, 5), np.float32), space))
+    spaces = describe(env_with(gym.spaces.Box(0, 255, (4, 5), np.float32), space))
     assert (spaces.obs_size, spaces.action_size) == (20, 4)
     assert action_to_env(spaces)(np.array([1, 0.5, 0, -1], np.float32)).tolist() == [[2, 1], [0, -2]]
 
@@ -153,12 +153,12 @@ def test_boxes_of_any_shape():
     ],
 )
 def test_bytes_are_an_image_if_they_have_two_axes_and_the_full_range(low, high, shape, kind):
-    (part,) = describe(world(gym.spaces.Box(low, high, shape, np.uint8))).parts
+    (part,) = describe(env_with(gym.spaces.Box(low, high, shape, np.uint8))).parts
     assert (part.kind, part.shape) == (kind, shape)
 
 
 def test_discrete_actions_begin_at_their_start():
-    spaces = describe(world(action=gym.spaces.Discrete(3, start=5)))
+    spaces = describe(env_with(action=gym.spaces.Discrete(3, start=5)))
     assert (spaces.discrete, spaces.action_size) == (True, 3)
     assert action_to_env(spaces)(np.asarray(2)) == 7
 
@@ -177,7 +177,7 @@ def test_discrete_actions_begin_at_their_start():
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(observation, action, sentence):
     with pytest.raises(ToppoError) as refusal:
-        describe(world(observation, action))
+        describe(env_with(observation, action))
     assert sentence in str(refusal.value)
     assert refusal.value.code == USAGE
     assert "\n" not in str(refusal.value)
@@ -194,7 +194,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(observation, action, sen
     ],
 )
 def test_spaces_survive_strict_json(action):
-    spaces = describe(world(action=action))
+    spaces = describe(env_with(action=action))
     assert spaces_from_json(json.loads(json.dumps(spaces_to_json(spaces), allow_nan=False))) == spaces
 
 

@@ -1,4 +1,4 @@
-"""Environments that are stepped together give what they give alone, and come back to where they were."""
+"""Environments that one call steps give what they give alone, and come back to where they were."""
 
 import importlib
 
@@ -19,7 +19,7 @@ from toppo.envs.vector import ResetSpec
 from toppo.errors import EnvironmentFault, ToppoError
 
 
-def look(env):
+def check(env):
     return check_env(resolve(env))
 
 
@@ -30,8 +30,8 @@ MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLE
 @pytest.mark.parametrize("source", [flip, masked, Forbidden])
 def test_a_vector_environment_gives_the_same_bytes_as_its_parts(mode, source):
     vector = SyncVectorEnv([source] * 3, autoreset_mode=mode)
-    spaces, notes = look(vector)
-    assert (spaces, notes) == (look(source)[0], [])
+    spaces, notes = check(vector)
+    assert (spaces, notes) == (check(source)[0], [])
     plan = plan_of(spaces, 3)
     together, alone = open_pool(plan, vector, 2), open_pool(plan, source, 0)
     assert collect_batches(together, 3) == collect_batches(alone, 3)
@@ -42,7 +42,7 @@ def test_a_vector_environment_gives_the_same_bytes_as_its_parts(mode, source):
 @pytest.mark.parametrize("source", [walk, masked])
 def test_a_vector_environment_is_brought_back_to_where_it_was(source):
     make = lambda: SyncVectorEnv([source] * 3, autoreset_mode=AutoresetMode.DISABLED)  # noqa: E731
-    plan = plan_of(look(source)[0], 3, steps=7)
+    plan = plan_of(check(source)[0], 3, steps=7)
     pool = open_pool(plan, make(), 0, STRICT)
     fill_weights(pool.buffers)
     episodes = (no_episode(plan),) * 3
@@ -74,7 +74,7 @@ def test_a_vector_environment_is_brought_back_to_where_it_was(source):
     ],
 )
 def test_a_replay_that_fails_gives_its_episodes_up_and_new_ones_begin(how, sentence):
-    plan = plan_of(look(walk)[0], 2, steps=2)
+    plan = plan_of(check(walk)[0], 2, steps=2)
     pool = open_pool(plan, moody(how), 0, STRICT)
     fill_weights(pool.buffers)
     episode = no_episode(plan)._replace(started=4, actions=np.zeros((5, 2), np.float32), rewards=np.zeros(5))
@@ -88,7 +88,7 @@ def test_a_replay_that_fails_gives_its_episodes_up_and_new_ones_begin(how, sente
 
 
 def test_a_vector_environment_whose_replay_ends_early_is_lost_alone():
-    plan = plan_of(look(walk)[0], 2, steps=2)
+    plan = plan_of(check(walk)[0], 2, steps=2)
     never = no_episode(plan)._replace(started=1, actions=np.zeros((30, 2), np.float32), rewards=np.zeros(30))
     lost = open_pool(plan, moody("good"), 0, STRICT).restore((no_episode(plan), never))
     assert list(lost) == [1]
@@ -119,13 +119,13 @@ class NoMask(gym.vector.VectorEnv):
 
 def test_a_vector_environment_that_resets_only_as_a_whole_is_refused():
     with pytest.raises(ToppoError, match=r"does not reset single environments, .*no options are known.*and n_envs=2"):
-        look(NoMask())
+        check(NoMask())
 
 
 @pytest.mark.parametrize("make", [lambda: gym.make_vec("CartPole-v1", 2, "vector_entry_point"), games])
 def test_a_vector_environment_with_one_seed_for_all_is_refused(make):
     with pytest.raises(ToppoError, match=r"VectorEnv does not reset single environments, .*[sS]eed.*and n_envs=2"):
-        look(make())
+        check(make())
 
 
 class ResetsAll(SyncVectorEnv):
@@ -145,9 +145,9 @@ class FixedStart(Walk):
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("source", [Walk, FixedStart])
 def test_a_vector_environment_that_resets_more_than_it_is_told_is_refused(source, mode):
-    assert look(SyncVectorEnv([source] * 3, autoreset_mode=mode))[1] == []
+    assert check(SyncVectorEnv([source] * 3, autoreset_mode=mode))[1] == []
     with pytest.raises(ToppoError, match=r"does not reset single .* \(environment 1 was to be left alone"):
-        look(ResetsAll([source] * 3, autoreset_mode=mode))
+        check(ResetsAll([source] * 3, autoreset_mode=mode))
 
 
 class Liar(gym.vector.VectorEnv):
@@ -195,7 +195,7 @@ PAIR, BOTH = gym.spaces.Dict({"a": BOX, "n": gym.spaces.Discrete(3)}), np.zeros(
 )
 def test_what_a_vector_environment_shows_is_held_against_its_space(space, first, later, sentence):
     with pytest.raises(EnvironmentFault, match=r"Liar \(environment [01]\): ") as refusal:
-        look(Liar(space, first, later))
+        check(Liar(space, first, later))
     assert sentence in str(refusal.value)
 
 
@@ -224,7 +224,7 @@ def test_a_vector_environment_that_turns_after_the_check_is_refused(place, value
 
 def test_what_is_odd_about_a_vector_environment_is_noted_once():
     far = np.full((2, 2), 3.0)
-    notes = look(Liar(BOX, far, far))[1]
+    notes = check(Liar(BOX, far, far))[1]
     assert [note for note in notes if "leaves the bounds" in note]
     assert [note for note in notes if "of type float64, but its space has float32" in note]
     assert len(notes) == 2
@@ -242,7 +242,7 @@ class Speaking(Walk):
 
 
 def test_short_texts_beside_many_environments_are_left_out():
-    assert look(SyncVectorEnv([Speaking] * 3))[1] == ["the observation's entry 'word' is text and is left out"]
+    assert check(SyncVectorEnv([Speaking] * 3))[1] == ["the observation's entry 'word' is text and is left out"]
 
 
 class Lapsing(gym.Wrapper):
@@ -256,7 +256,7 @@ class Lapsing(gym.Wrapper):
 @pytest.mark.parametrize("others", [[], [masked]])
 def test_a_mask_that_is_missing_is_said_of_the_one_that_gave_none(others):
     with pytest.raises(EnvironmentFault, match=r"SyncVectorEnv \(environment 0\): the mask .* there was none; give"):
-        look(SyncVectorEnv([lambda: Lapsing(masked()), *others]))
+        check(SyncVectorEnv([lambda: Lapsing(masked()), *others]))
 
 
 class OldStep(Walk):
@@ -268,7 +268,7 @@ class OldStep(Walk):
 def test_what_is_wrong_with_one_of_them_is_said_as_if_it_were_alone(vector):
     envs = vector([OldStep] * 2)
     with pytest.raises(EnvironmentFault, match=r"\(environment 0\): step\(\) returned a tuple of 4 \(the four values"):
-        look(envs)
+        check(envs)
     envs.close()
 
 
@@ -286,7 +286,7 @@ class Asked(Liar):
 
 
 def test_masks_by_a_method_of_the_vector_environment_are_obeyed():
-    assert look(Asked(BOX, BOTH, BOTH))[0].masked
+    assert check(Asked(BOX, BOTH, BOTH))[0].masked
 
 
 class Moody(Walk):
@@ -320,21 +320,21 @@ def moody(how, mode=AutoresetMode.DISABLED):
         ("raise", r"SyncVectorEnv: step raised ZeroDivisionError: a bug \(.*test_vector.py, line \d+\)$"),
     ],
 )
-def test_the_look_before_training_names_what_is_wrong_with_a_vector_environment(how, sentence):
+def test_the_check_before_training_names_what_is_wrong_with_a_vector_environment(how, sentence):
     with pytest.raises(EnvironmentFault, match=sentence):
-        look(moody(how))
+        check(moody(how))
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
-def test_the_last_observation_of_an_episode_is_looked_at_too(mode):
+def test_the_last_observation_of_an_episode_is_checked_too(mode):
     with pytest.raises(EnvironmentFault, match=r"\(environment 1\): the observation that step\(\) gave is not finite"):
-        look(moody("last observation", mode))
+        check(moody("last observation", mode))
 
 
 def test_a_vector_environment_that_does_not_repeat_itself_is_noted():
-    (note,) = look(moody("mood"))[1]
+    (note,) = check(moody("mood"))[1]
     assert "does not repeat itself after reset(seed=...)" in note
-    assert look(moody("good"))[1] == []
+    assert check(moody("good"))[1] == []
 
 
 @pytest.mark.parametrize(
@@ -349,4 +349,4 @@ def test_a_vector_environment_that_does_not_repeat_itself_is_noted():
 )
 def test_what_a_vector_environment_cannot_bear_is_refused_before_the_first_step(tolerance, sentence):
     with pytest.raises(ToppoError, match=sentence):
-        open_pool(plan_of(look(walk)[0], 2), moody("good"), 0, tolerance)
+        open_pool(plan_of(check(walk)[0], 2), moody("good"), 0, tolerance)
