@@ -21,7 +21,7 @@ from toppo.algos import REGISTRY
 from toppo.algos.settings import Common
 from toppo.collect.pool import open_pool
 from toppo.learn import loop
-from toppo.learn.programs import GradientProgram, compile_programs
+from toppo.learn.programs import GradientProgram, Programs
 from toppo.learn.setup import initial_state, plan
 from toppo.runs.state_io import state_from_arrays, state_to_arrays
 
@@ -92,10 +92,10 @@ def test_each_shape_compiles_once(algo, monkeypatch):
     made = []
 
     def watched(setup):
-        made.append(compile_programs(setup))
+        made.append(Programs(setup))
         return made[-1]
 
-    monkeypatch.setattr(loop, "compile_programs", watched)
+    monkeypatch.setattr(loop, "Programs", watched)
     more = {"disc": {"eps_b": 1e9, "n_steps": 4, "n_epochs": 1, "warmup_steps": 4}, "toppo": {"alpha": 99.0}}.get(
         algo, {}
     )
@@ -103,7 +103,7 @@ def test_each_shape_compiles_once(algo, monkeypatch):
     pool = open_pool(plan(setup), walk, 0)
     turns = list(loop.train(setup, initial_state(setup), pool))
     pool.close()
-    sizes = {name: compiled(program) for name, program in made[0]._asdict().items()}
+    sizes = {name: compiled(program) for name, program in vars(made[0]).items()}
     relabels, old = int(setup.algorithm.traits(setup.config).relabels), int(SHAPES[algo] > 1)
     expected = {"label": 1, "relabel": relabels * old, "prepare": 1 + old, "mean_kl": old, "known_mean_kl": 0}
     several = {"concatenate": SHAPES[algo] - 1, "improve": SHAPES[algo], "fit_critic": SHAPES[algo]}

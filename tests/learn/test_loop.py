@@ -6,7 +6,7 @@ import pytest
 from tests.support import probes, reference
 from tests.support.training import forward, normalised, on_host, record, setup_for
 from toppo.errors import LearnerFault
-from toppo.learn.programs import compile_programs
+from toppo.learn.programs import Programs
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_the_centre_is_exactly_one_on_the_newest_batch_and_pi_k_over_mu_on_an_ol
     state, old = next((s, s.memory[0]) for s in run.states if s.memory and s.memory[0].iteration < s.iteration - 1)
     newest = state.memory[-1]
     setup = setup_for("toppo", n_steps=60)
-    programs = compile_programs(setup)
+    programs = Programs(setup)
     learner = jax.tree.map(jnp.asarray, state.learner)
     # Whatever rounding does to its log-probabilities, on its own batch the policy is the one that acted.
     segments = jax.tree.map(jnp.asarray, (newest._replace(logp=newest.logp + np.float32(1e-3)), old))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.training import setup_for, train_all
 from toppo.learn import programs
-from toppo.learn.programs import compile_programs, explained_variance, next_values
+from toppo.learn.programs import Programs, explained_variance, next_values
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_the_mean_kl_is_the_mean_over_states_of_mu_from_pi(trained):
 
 def test_a_compiled_program_is_the_function_of_its_name(trained):
     setup, state = trained
-    compiled = compile_programs(setup)
+    compiled = Programs(setup)
     batch = state.memory[0]
     policy = state.learner.params.policy
     assert float(compiled.mean_kl(policy, batch)) == pytest.approx(float(programs.mean_kl(setup, policy, batch)))

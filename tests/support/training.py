@@ -18,7 +18,7 @@ from toppo.envs import EnvSource, make, resolve
 from toppo.envs.spaces import describe
 from toppo.learn import loop
 from toppo.learn.loop import Iteration, train
-from toppo.learn.programs import Programs, compile_programs
+from toppo.learn.programs import Programs
 from toppo.learn.session import open_session
 from toppo.learn.setup import Setup, initial_state, new_setup
 from toppo.learn.state import State
@@ -33,7 +33,7 @@ _programs: dict[Any, Programs] = {}
 
 
 def shared_programs(setup: Setup) -> Programs:
-    """``compile_programs``, once for all setups that compile to the same."""
+    """``Programs``, once for all setups that compile to the same."""
     shapes = str(jax.eval_shape(lambda: setup.net.init(0)))
     of_the_loop = {
         "learning_rate": 1.0,
@@ -46,7 +46,7 @@ def shared_programs(setup: Setup) -> Programs:
     spaces = (setup.spaces.choices, setup.spaces.masked, setup.spaces.images)
     key = (setup.algorithm.name, setup.config, dataclasses.replace(setup.common, **of_the_loop), shapes, spaces)
     if key not in _programs:
-        _programs[key] = compile_programs(setup)
+        _programs[key] = Programs(setup)
     return _programs[key]
 
 
@@ -72,7 +72,7 @@ def with_common(setup: Setup, **changes: Any) -> Setup:
 def train_all(setup: Setup, source: EnvSource = walk, state: State | None = None) -> list[Iteration]:
     """All iterations; states on the host, because the next update may reuse their memory."""
     with open_session(setup, source) as session, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "compile_programs", shared_programs)
+        patch.setattr(loop, "Programs", shared_programs)
         if state is not None:
             state, failed = session.restore(state)
             assert failed == {}

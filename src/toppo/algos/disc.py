@@ -25,13 +25,7 @@ from toppo.algos.contract import (
     Traits,
     Tree,
 )
-from toppo.algos.optimise import (
-    adam_epochs,
-    clip_fractions,
-    entropy_bonus,
-    fit_clipped_least_squares,
-    measured_update,
-)
+from toppo.algos.optimise import adam_epochs, clip_fractions, entropy_bonus, fit_clipped_least_squares, measured_update
 from toppo.algos.settings import Common, require, require_least, setting
 from toppo.algos.steps import adam_moments, keep_last, label_vtrace, require_separate_networks, scheduled_lr
 from toppo.maths.advantages import standardise
@@ -53,7 +47,6 @@ class DISCConfig:
     lr_min: float = setting(1e-4, "The learning rate falls no lower.")
 
     def __post_init__(self) -> None:
-        """Check every value."""
         require_least(self, 1, "n_steps", "n_policies")
         require_least(self, 0, "clip_range", "eps_b", "alpha_is", "j_target", "lr_min")
 

@@ -33,7 +33,6 @@ class GePPOConfig:
     adapt_lr: bool = setting(True, "Adapt the policy's learning rate to the total variation of each update.")
 
     def __post_init__(self) -> None:
-        """Check every value."""
         require_least(self, 1, "n_steps", "mean_age")
         require_above(self, 0, "clip_range")
 

@@ -28,7 +28,6 @@ class OffPolicyPPOConfig:
     vtrace: bool = setting(True, "Correct the traces of old data for pi_k; without it plain GAE by the newest critic.")
 
     def __post_init__(self) -> None:
-        """Check every value."""
         require_least(self, 1, "n_steps", "n_policies")
         require_least(self, 0, "n_old")
         require_above(self, 0, "clip_range")

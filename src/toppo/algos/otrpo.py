@@ -27,7 +27,6 @@ class OffPolicyTRPOConfig:
     adapt_radius: bool = setting(False, "Shrink delta with the drift b = mean KL(mu || pi_k) of the data.")
 
     def __post_init__(self) -> None:
-        """Check every value."""
         require_least(self, 1, "n_steps", "n_policies")
         require_least(self, 0, "n_old")
         require_above(self, 0, "delta")

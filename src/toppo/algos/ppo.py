@@ -25,7 +25,6 @@ class PPOConfig:
     adapt_lr: bool = setting(False, "Adapt the policy's learning rate to the total variation of each update.")
 
     def __post_init__(self) -> None:
-        """Check every value."""
         require_least(self, 1, "n_steps")
         require_above(self, 0, "clip_range")
 

@@ -56,7 +56,6 @@ class Common:
     clip_range_vf: float = setting(0.0, "Bound on the critic's change per update, if the trunk is shared; 0: none.")
 
     def __post_init__(self) -> None:
-        """Check every value."""
         require(0 <= self.gamma < 1, f"gamma is {self.gamma}, but must be in [0, 1)")
         require(0 <= self.gae_lambda <= 1, f"gae_lambda is {self.gae_lambda}, but must be in [0, 1]")
         require_least(self, 1, "n_epochs", "n_minibatches", "n_envs")

@@ -37,7 +37,6 @@ class ToPPOConfig:
     delta: float = setting(0.02, "Bound on the mean KL(mu || pi), if improve is trust_region.")
 
     def __post_init__(self) -> None:
-        """Check every value."""
         require_least(self, 1, "n_steps", "n_policies")
         require_above(self, 0, "clip_range", "delta")
         require_least(self, 0, "alpha")

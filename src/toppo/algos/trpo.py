@@ -27,7 +27,6 @@ class TRPOConfig:
     backtracks: int = setting(10, "Steps tried at most; if none is accepted the policy stays.")
 
     def __post_init__(self) -> None:
-        """Check every value."""
         require_least(self, 1, "n_steps", "cg_iterations", "backtracks")
         require_above(self, 0, "delta", "slack")
         require_least(self, 0, "damping")

@@ -22,7 +22,7 @@ from toppo.learn.critic import Background, CriticTask
 from toppo.learn.metrics import Episode, Metrics, Outcome, episodes_of, metrics_of
 from toppo.learn.nets import actor_weights
 from toppo.learn.normaliser import normaliser_of, with_statistics
-from toppo.learn.programs import compile_programs
+from toppo.learn.programs import Programs
 from toppo.learn.setup import Setup, learning_rate
 from toppo.learn.state import State
 from toppo.maths.moments import mean_and_inv_std, no_data
@@ -62,7 +62,7 @@ class Loop:
         self.setup = setup
         self.pool = pool
         self.traits = setup.algorithm.traits(setup.config)
-        self.programs = compile_programs(setup)
+        self.programs = Programs(setup)
         self.minibatches = Minibatches(setup)
         self.warm_up_faults: list[SurvivedFault] = []
         busy_cores = cores_used_by(len(pool.pids()))
@@ -132,7 +132,10 @@ class Loop:
         """Make the batch in the workers' buffers a Segment, labelled by the critic as it is now."""
         # A copy: the workers write the next batch into these arrays while this one is still in use.
         raw = jax.tree.map(lambda x: np.array(x, canonicalize_dtype(x.dtype)), self.pool.batch())
-        return self.programs.label(state.learner.params, raw, normaliser_of(state), np.int32(state.iteration))
+        labelled: tuple[Segment, Array, Array] = self.programs.label(
+            state.learner.params, raw, normaliser_of(state), np.int32(state.iteration)
+        )
+        return labelled
 
     def relabel(self, state: State, memory: Memory) -> tuple[Memory, list[float]]:
         """Label old batches again if the algorithm does; also return mean |1 - pi_k/mu| of every batch, else 0."""

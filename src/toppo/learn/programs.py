@@ -1,6 +1,6 @@
 """The programs of one iteration: label, prepare, improve the policy, fit the critic, measure KL.
 
-Each is a function of the run's fixed parts and of arrays.  ``compile_programs`` compiles them.  Unless they share a
+Each is a function of the run's fixed parts and of arrays.  ``Programs`` compiles them.  Unless they share a
 trunk, policy and critic have no parameters in common, so their programs can run at the same time.
 """
 
@@ -251,40 +251,27 @@ class GradientProgram(NamedTuple):
         return (self.deterministic if depends else self.fast)(params, opt, sample, minibatches, *numbers)
 
 
-class Programs(NamedTuple):
-    """The compiled functions of this module, without their first argument."""
+class Programs:
+    """The functions of this module, compiled for a run; those that read a draw compile once per number of batches."""
 
-    label: Callable[..., tuple[Segment, Array, Array]]
-    relabel: Callable[..., tuple[Segment, Array, Array]]
-    prepare: Callable[..., Sample]
-    concatenate: Callable[[tuple[Sample, ...]], Sample]
-    improve: GradientProgram
-    fit_critic: GradientProgram
-    mean_kl: Callable[[Tree, Segment], Array]
-    known_mean_kl: Callable[[Tree, object, Segment], Array]
+    def __init__(self, setup: Setup) -> None:
+        images = setup.net.has_images
+        sums = DETERMINISTIC_SUMS if images or setup.config.n_steps > LONG_SUM else {}
+        loops = {} if images else SINGLE_THREAD_LOOPS
 
+        def compiled(program: Callable[..., Tree]) -> Callable[..., Tree]:
+            return jax.jit(partial(program, setup), compiler_options=sums)
 
-def compile_programs(setup: Setup) -> Programs:
-    """Compile the programs of a run; those that read a whole draw compile once per number of batches in it."""
-    images = setup.net.has_images
-    sums = DETERMINISTIC_SUMS if images or setup.config.n_steps > LONG_SUM else {}
-    loops = {} if images else SINGLE_THREAD_LOOPS
+        def with_gradients(program: Callable[..., Tree], whole_batch: bool) -> GradientProgram:
+            deterministic = jax.jit(partial(program, setup), compiler_options=DETERMINISTIC_SUMS | loops)
+            fast = deterministic if images else jax.jit(partial(program, setup), compiler_options=loops)
+            return GradientProgram(fast, deterministic, whole_batch)
 
-    def compiled(program: Callable[..., Tree]) -> Callable[..., Tree]:
-        return jax.jit(partial(program, setup), compiler_options=sums)
-
-    def with_gradients(program: Callable[..., Tree], whole_batch: bool) -> GradientProgram:
-        deterministic = jax.jit(partial(program, setup), compiler_options=DETERMINISTIC_SUMS | loops)
-        fast = deterministic if images else jax.jit(partial(program, setup), compiler_options=loops)
-        return GradientProgram(fast, deterministic, whole_batch)
-
-    return Programs(
-        label=compiled(label),
-        relabel=compiled(relabel),
-        prepare=compiled(prepare),
-        concatenate=jax.jit(lambda parts: concatenate(parts), compiler_options=sums),  # with a cache of its own
-        improve=with_gradients(improve, setup.algorithm.traits(setup.config).whole_batch_gradient),
-        fit_critic=with_gradients(fit_critic, whole_batch=False),
-        mean_kl=compiled(mean_kl),
-        known_mean_kl=compiled(known_mean_kl),
-    )
+        self.label = compiled(label)
+        self.relabel = compiled(relabel)
+        self.prepare = compiled(prepare)
+        self.concatenate = jax.jit(lambda parts: concatenate(parts), compiler_options=sums)  # with a cache of its own
+        self.improve = with_gradients(improve, setup.algorithm.traits(setup.config).whole_batch_gradient)
+        self.fit_critic = with_gradients(fit_critic, whole_batch=False)
+        self.mean_kl = compiled(mean_kl)
+        self.known_mean_kl = compiled(known_mean_kl)
