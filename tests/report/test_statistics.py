@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from toppo.report.statistics import (
+    Estimate,
     band,
     bootstrap,
     difference,
@@ -146,3 +147,9 @@ def test_a_band_is_the_bootstrap_of_every_point():
     for i in range(4):
         alone = bootstrap([rows[:, i]], pooled(iqm))
         assert (low[i], high[i]) == pytest.approx((alone.low, alone.high), abs=0.02)
+
+
+def test_an_interval_takes_a_side_only_if_0_is_not_in_it():
+    intervals = [(0.1, 2.0), (-2.0, -0.1), (-0.1, 2.0), (-2.0, 0.1), (None, None)]
+    sides = [Estimate(value=low or 1.0, low=low, high=high, runs=5).side for low, high in intervals]
+    assert sides == [1, -1, 0, 0, 0]
