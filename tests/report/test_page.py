@@ -1,4 +1,4 @@
-"""The report's page: what a stranger's directory cannot do to it, and what a browser says of it."""
+"""The report's page: what an untrusted directory cannot do to it, and what a browser says of it."""
 
 import json
 import os

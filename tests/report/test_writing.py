@@ -1,4 +1,4 @@
-"""What a report writes goes where it says, whatever a stranger has laid there."""
+"""What a report writes goes where it says, whatever an untrusted directory holds there."""
 
 import os
 

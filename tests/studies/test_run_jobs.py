@@ -1,4 +1,4 @@
-"""Carrying out a study: real processes, killed, stopped and continued."""
+"""Running a study: real processes, killed, stopped and continued."""
 
 import json
 import os
@@ -35,8 +35,8 @@ def wait_until(process, there):
         time.sleep(0.01)
 
 
-def carriers(out):
-    """Processes that carry out a run of this study."""
+def job_processes(out):
+    """Processes of the runs of this study."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -59,22 +59,22 @@ def test_killed_and_stopped_and_in_parallel_it_is_the_same_study(alone, tmp_path
     process.send_signal(signal.SIGKILL)
     process.communicate()
     deadline = time.monotonic() + 60
-    while carriers(out):
+    while job_processes(out):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
     process = start(*command)
-    wait_until(process, lambda: carriers(out))
-    os.kill(carriers(out)[0], signal.SIGKILL)
+    wait_until(process, lambda: job_processes(out))
+    os.kill(job_processes(out)[0], signal.SIGKILL)
     time.sleep(1)
-    wait_until(process, lambda: len(carriers(out)) == 2)
+    wait_until(process, lambda: len(job_processes(out)) == 2)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     code, words, err = finish(process)
     assert code == 130, words + err
     assert "failed, tried again (killed by SIGKILL" in words
     assert "stopped by SIGINT; every run is saved" in words
-    assert carriers(out) == []
+    assert job_processes(out) == []
 
     code, words, err = run(*command)
     assert code == 0, words + err
@@ -82,7 +82,7 @@ def test_killed_and_stopped_and_in_parallel_it_is_the_same_study(alone, tmp_path
     assert bytes_of(out) == bytes_of(alone / "out")
 
 
-def test_one_process_at_a_time_conducts_a_study(tmp_path):
+def test_one_process_at_a_time_runs_a_study(tmp_path):
     with exclusive(tmp_path / ".lock"):
         code, _, err = run("study", study_file(tmp_path, STEPS), "--out", tmp_path)
     assert code == 73
@@ -110,7 +110,7 @@ def test_a_curve_knows_its_run(alone):
     assert set(json.loads((alone / "out/curves/random.json").read_text())["returns"]) == {"Pendulum-v1"}
 
 
-def test_a_run_that_cannot_be_carried_out_is_tried_again_and_then_named(tmp_path):
+def test_a_run_that_fails_is_tried_again_and_then_named(tmp_path):
     path = study_file(tmp_path, 512, [{"algo": "ppo", "settings": SETTINGS, "name": "ppo"}], "Nowhere-v3")
     code, out, err = run("study", path, "--retries", 1, "--out", tmp_path / "out")
     assert code == 65
