@@ -144,6 +144,10 @@ def test_pairs_share_the_smaller_budget_and_say_how_sure_they_are():
     assert verdict(pairs_of([ours, nothing])[0]) == "open: a run has no return"
     assert verdict(pairs_of([ours, ours._replace(arm="x")])[0]) == "no clear difference"
     assert verdict(pairs_of([ours, theirs._replace(runs=theirs.runs[:3])])[0]) == "open: 3 runs, an interval needs 5"
+    short = theirs._replace(runs=[r._replace(budget=50, grid=r.grid[:1], returns=r.returns[:1]) for r in theirs.runs])
+    for pair in pairs_of([ours, short]) + pairs_of([short, ours]):
+        assert pair.budget == 50
+        assert abs(pair.final.value) == abs(pair.area.value) == 1  # 1 and 2, the returns of the first 50 steps
 
 
 def test_scores_have_a_random_policy_at_0_and_ppo_at_1():
