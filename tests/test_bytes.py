@@ -40,7 +40,7 @@ CASES.remove("disc image")
 
 
 def here() -> str:
-    """What the bytes depend on besides the code."""
+    """What the bytes depend on in addition to the code."""
     found = versions()
     return ", ".join([found["machine"], *(f"{name} {found[name]}" for name in ("jaxlib", "numpy", "mujoco"))])
 

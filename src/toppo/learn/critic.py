@@ -48,8 +48,8 @@ class CriticTask(NamedTuple):
         """Return the critic after as many epochs as the policy took, from one epoch at a time."""
         results: list[AdamResult] = []
         while len(results) < (epochs.result() if epochs.done() else len(self.minibatches)):
-            params, opt = (results[-1].params, results[-1].opt) if results else (self.params, self.opt)
-            results.append(self.fit(params, opt, self.minibatches[len(results) :][:1], 1))
+            last = results[-1] if results else self
+            results.append(self.fit(last.params, last.opt, self.minibatches[len(results) :][:1], 1))
         return results[epochs.result() - 1]
 
 

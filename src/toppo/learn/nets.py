@@ -17,7 +17,8 @@ LOG_STD_FLOOR = float(np.log(1e-3))
 MASKED_LOGIT = -1e9  # the logit of an action that is not allowed: finite, so that 0 times it is 0
 CHUNK_BYTES = 2**22  # of images that go through a network at once
 # XLA's libraries share a sum over more numbers, and a product that sums over more rows, between the cores.
-LONG_SUM, LONG_PRODUCT = 2**15, 128
+LONG_SUM = 2**15
+LONG_PRODUCT = 128
 Heads = Sequence[tuple[int, float]]
 """Outputs of a network, and the gain of their initial weights."""
 

@@ -22,7 +22,7 @@ class Learner(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that defines the future of a run between two iterations, besides its spec."""
+    """All that defines the future of a run between two iterations, in addition to its spec."""
 
     learner: Learner
     obs_moments: Moments

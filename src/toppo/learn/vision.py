@@ -66,7 +66,8 @@ def vision_body(images: Sequence[tuple[int, ...]], obs_size: int, hidden: Sequen
         return ImageEncoder(encoders, vector, mlp_init(fusion_key, [features, *fusion], heads))
 
     def apply(params: ImageEncoder, inputs: Inputs) -> Array:
-        found, first = [], 0
+        found = []
+        first = 0
         for encoder, stack, shape in zip(params.images, stacks, images, strict=True):
             size = prod(shape)
             pixels = inputs.pixels[:, first : first + size].reshape(-1, *shape)
@@ -100,7 +101,8 @@ def channels_first(shape: tuple[int, ...]) -> bool:
 def encoder_init(key: Array, stack: Stack, shape: tuple[int, ...]) -> tuple[Layer, ...]:
     """Return orthogonal weights with gain sqrt(2)."""
     *keys, dense_key = jax.random.split(key, len(stack.convolutions) + 1)
-    layers, x = [], jax.ShapeDtypeStruct((1, *shape), jnp.float32)
+    layers: list[Layer] = []
+    x = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
     for k, (kernel, channels, stride) in zip(keys, stack.convolutions, strict=True):
         w = jax.nn.initializers.orthogonal(GAIN)(k, (kernel, kernel, x.shape[-1], channels))
         layers.append(Layer(w, jnp.zeros(channels)))
@@ -133,12 +135,13 @@ def convolve(x: Array, layer: Layer, stride: int, padding: str, planar: bool = F
     rims = [(low, n * stride - length - low, 0) for n, length, (low, _) in zip(counts, lengths, pads, strict=True)]
     none = (0, 0, 0)
     x = jax.lax.pad(x, jnp.zeros((), x.dtype), (none, none, *rims) if planar else (none, *rims, none))
-    rows, columns = (counts[0], stride), (counts[1], stride)
+    blocks = (counts[0], stride, counts[1], stride)
     if planar:
-        x = transposed(x.reshape(len(x), inputs, *rows, *columns), (0, 2, 4, 1, 3, 5))
+        x = transposed(x.reshape(len(x), inputs, *blocks), (0, 2, 4, 1, 3, 5))
     else:
-        x = transposed(x.reshape(len(x), *rows, *columns, inputs), (0, 1, 3, 2, 4, 5))
-    rim, depth = (0, taps * stride - size), stride * stride * inputs
+        x = transposed(x.reshape(len(x), *blocks, inputs), (0, 1, 3, 2, 4, 5))
+    rim = (0, taps * stride - size)
+    depth = stride * stride * inputs
     w = jnp.pad(layer.w, (rim, rim, (0, 0), (0, 0))).reshape(taps, stride, taps, stride, inputs, channels)
     w = w.transpose((0, 2, 4, 1, 3, 5) if planar else (0, 2, 1, 3, 4, 5)).reshape(taps, taps, depth, channels)
     return correlate(x.reshape(len(x), *counts, depth), w) + layer.b
@@ -170,7 +173,8 @@ def _correlate_forward(x: Array, w: Array) -> tuple[Array, tuple[Array, Array]]:
 
 def _correlate_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array | None, Array]:
     x, w = kept
-    rows, depth = w.reshape(-1, w.shape[-1]), w[..., 0].size
+    rows = w.reshape(-1, w.shape[-1])
+    depth = w[..., 0].size
 
     def add(of_w: Array, part: tuple[Array, Array]) -> tuple[Array, Array | None]:
         images, slope = part

@@ -75,8 +75,8 @@ def categorical_entropy(dist: Categorical) -> Array:
 
 def categorical_kl(p: Categorical, q: Categorical) -> Array:
     """KL(p || q) = sum_a p_a (ln p_a - ln q_a)"""
-    log_p, log_q = jax.nn.log_softmax(p.logits), jax.nn.log_softmax(q.logits)
-    return (jnp.exp(log_p) * (log_p - log_q)).sum(-1)
+    log_p = jax.nn.log_softmax(p.logits)
+    return (jnp.exp(log_p) * (log_p - jax.nn.log_softmax(q.logits))).sum(-1)
 
 
 def choices_family(choices: Sequence[int]) -> Family:

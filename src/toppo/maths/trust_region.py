@@ -30,7 +30,8 @@ def conjugate_gradient(product: Callable[[Array], Array], b: Array, iterations: 
         i, x, residual, direction, square = state
         image = product(direction)
         length = square / jnp.vdot(direction, image)
-        x, residual = x + length * direction, residual - length * image
+        x = x + length * direction
+        residual = residual - length * image
         new_square = jnp.vdot(residual, residual)
         return i + 1, x, residual, residual + new_square / square * direction, new_square
 
@@ -59,7 +60,8 @@ def bounded_step(
     With K = k = 0, the default, this is TRPO's step.  Without room, or without a gradient, d = 0.
     """
     x = solve(gradient)
-    back, room = jnp.zeros_like(x), jnp.asarray(bound, x.dtype)
+    back = jnp.zeros_like(x)
+    room = jnp.asarray(bound, x.dtype)
     if cost is not None and cost_gradient is not None:
         back = solve(cost_gradient)
         room = room - cost + 0.5 * jnp.vdot(cost_gradient, back)
