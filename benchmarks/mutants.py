@@ -581,15 +581,15 @@ MUTANTS = [
     Mutant(
         "pool: restarts without end",
         "collect/pool.py",
-        "        self._restarts_left[env] -= 1\n",
+        "            self._restarts_left[call.env] -= 1\n",
         "",
         "collect/test_faults.py",
     ),
     Mutant(
         "pool: a truncated episode counts as exact",
         "collect/pool.py",
-        "SurvivedFault(env=call.env, row=call.row, sentence=sentence, exact=False)",
-        "SurvivedFault(env=call.env, row=call.row, sentence=sentence, exact=True)",
+        "exact=not fails_again)",
+        "exact=True)",
         "collect/test_faults.py",
     ),
     Mutant(

@@ -19,7 +19,6 @@ class ToppoError(Exception):
     """A sentence that names the value, the rule and the way out."""
 
     def __init__(self, sentence: str, code: int = USAGE) -> None:
-        """Keep the sentence and the exit code."""
         super().__init__(sentence)
         self.code = code
 
@@ -28,7 +27,6 @@ class Fault(ToppoError):  # noqa: N818 - it names what happened
     """Something that ends a run: the sentence, and all else that is known, as JSON data."""
 
     def __init__(self, sentence: str, details: Mapping[str, object] | None = None) -> None:
-        """Keep the sentence and the details."""
         super().__init__(sentence, BAD_DATA)
         self.details = dict(details or {})
 

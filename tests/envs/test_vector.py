@@ -343,7 +343,7 @@ def test_a_vector_environment_that_does_not_repeat_itself_is_noted():
         (FaultPolicy(on_nan="truncate"), "on_nan is 'truncate', but .* step together"),
         (
             FaultPolicy(env_restarts=2),
-            "env_restarts is 2, but a vector environment is an object that cannot be made again",
+            "env_restarts is 2, but a vector environment object cannot be made again",
         ),
     ],
 )

@@ -17,9 +17,7 @@ def check_env_in_subprocess(source: Source, timeout: float) -> tuple[Spaces, lis
     try:
         child.send({"check": True, "address": source.address})
         while True:
-            if not child.answers_within(timeout if call else float("inf")):
-                raise fault(child.kill_after(timeout))
-            answer = child.receive(fault)
+            answer = child.receive(fault, timeout if call else float("inf"))
             if "call" not in answer:
                 return spaces_from_json(answer["spaces"]), answer["notes"]
             call = answer["call"]

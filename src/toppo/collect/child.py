@@ -30,8 +30,7 @@ def send(
     """Write one message; ``before_write`` may wait, and raise."""
     meta = {name: (str(a.dtype), a.shape) for name, a in arrays.items()}
     head = json.dumps({**header, "arrays": meta}).encode()
-    payload = b"".join([struct.pack("<I", len(head)), head, *(a.tobytes() for a in arrays.values())])
-    view = memoryview(payload)
+    view = memoryview(b"".join([struct.pack("<I", len(head)), head, *(a.tobytes() for a in arrays.values())]))
     while view:
         before_write()
         view = view[os.write(fd, view[: select.PIPE_BUF]) :]  # a pipe that is ready takes so many bytes at once
@@ -66,14 +65,14 @@ class Child:
         """Start the process; ``shared`` are file descriptors that it gets in addition to its pipes."""
         commands, self._commands = os.pipe()
         self._replies, replies = os.pipe()
-        # Two threads of BLAS for matrices of 64 x 64 only hinder each other.
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        path = os.pathsep.join(p or os.getcwd() for p in sys.path)
         self._process = subprocess.Popen(
             # -P: not from the directory that it happens to be started in, but from where this process imports.
             [sys.executable, "-P", "-m", "toppo.collect.worker_process", *map(str, (commands, replies, *shared))],
             pass_fds=(commands, replies, *shared),
             stdin=subprocess.DEVNULL,
-            env=env | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
+            # Two threads of BLAS for matrices of 64 x 64 only hinder each other.
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         )
         os.close(commands)
         os.close(replies)
@@ -81,65 +80,58 @@ class Child:
 
     def send(self, header: Mapping[str, object], arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message."""
-        with suppress(BrokenPipeError):  # it has died; waiting for its answer tells how
-            send(self._commands, header, arrays, self._wait_for_space)
+        with suppress(BrokenPipeError, EOFError):  # it has died; waiting for its answer tells how
+            send(self._commands, header, arrays, lambda: self._wait_for([], [self._commands]))
 
-    def answers_within(self, seconds: float) -> bool:
-        """Wait for an answer or for the end of the process; False if neither comes within so many seconds."""
-        while seconds > 0:
-            if self._readable(min(POLL_SECONDS, seconds)) or self._process.poll() is not None:
-                return True
-            seconds -= POLL_SECONDS
-        return False
+    def receive(
+        self,
+        fault: Callable[[str], EnvironmentFault],
+        timeout: float = float("inf"),
+        progress: Callable[[], object] = lambda: None,
+    ) -> dict[str, Any]:
+        """Return its answer, or raise what went wrong there; ``fault`` makes that of how the process ended.
 
-    def _readable(self, seconds: float) -> bool:
-        return bool(select.select([self._replies], [], [], seconds)[0])
-
-    # The end of a pipe does not always tell that the process has died: a child of its own may keep it open.
-
-    def _wait_for_space(self) -> None:
-        """Wait until the process reads; raise BrokenPipeError if it has died."""
-        while not select.select([], [self._commands], [], POLL_SECONDS)[1]:
-            if self._process.poll() is not None:
-                raise BrokenPipeError
-
-    def _wait_for_bytes(self) -> None:
-        """Wait until there is something to read; raise EOFError if the process has died."""
-        while not self._readable(POLL_SECONDS):
-            if self._process.poll() is not None and not self._readable(0):
-                raise EOFError
-
-    def receive(self, fault: Callable[[str], EnvironmentFault]) -> dict[str, Any]:
-        """Return its answer, or raise what went wrong there; ``fault`` makes that of how the process ended."""
+        A process without an answer, whose ``progress`` is the same for ``timeout`` seconds, is ended.  Polls are
+        counted and not seconds, so that a run that was suspended finds no fault with its workers.
+        """
+        pause = min(POLL_SECONDS, timeout / 4)
+        quiet_polls = 0
+        before = progress()
+        worker = f"its worker process (pid {self.pid})"
+        while not select.select([self._replies], [], [], pause)[0] and self._process.poll() is None:
+            now = progress()
+            quiet_polls = quiet_polls + 1 if now == before else 0
+            before = now
+            if quiet_polls * pause >= timeout:
+                self._process.kill()
+                self._process.wait()
+                raise fault(f"the call did not return within {timeout:g} s (--env-timeout), and {worker} was ended")
         try:
-            answer, _ = receive(self._replies, self._wait_for_bytes)
+            answer, _ = receive(self._replies, lambda: self._wait_for([self._replies], []))
         except EOFError:
-            raise fault(f"its worker process (pid {self.pid}) {self._how_it_ended()}") from None
+            code = self._process.wait()
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            raise fault(f"{worker} {how}") from None
         if answer["ok"]:
             return answer
         if answer["code"] != BAD_DATA:
             raise ToppoError(answer["message"], answer["code"])
         raise (NotFinite if answer["not_finite"] else EnvironmentFault)(answer["message"], answer["details"])
 
-    def kill_after(self, timeout: float) -> str:
-        """End it at once, and return a sentence on why."""
-        self._kill()
-        ended = f"its worker process (pid {self.pid}) was ended"
-        return f"the call did not return within {timeout:g} s (--env-timeout), and {ended}"
+    def _wait_for(self, readable: list[int], writable: list[int]) -> None:
+        """Wait until a pipe is ready; raise EOFError if the process has died.
+
+        The end of a pipe does not always tell that: a child of the process may keep it open.
+        """
+        while not any(select.select(readable, writable, [], POLL_SECONDS)):
+            if self._process.poll() is not None and not any(select.select(readable, writable, [], 0)):
+                raise EOFError
 
     def close(self) -> None:
         """Close the pipes, which ends it, and wait for that."""
         os.close(self._commands)
         os.close(self._replies)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self._kill()
-
-    def _kill(self) -> None:
         self._process.kill()
         self._process.wait()
-
-    def _how_it_ended(self) -> str:
-        code = self._process.wait()
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

@@ -32,12 +32,9 @@ class Finished(NamedTuple):
 def no_episode(plan: Plan) -> OpenEpisode:
     """Return the record of an environment before its first reset."""
     spaces = plan.spaces
-    return OpenEpisode(
-        started=0,
-        actions=np.zeros((0, *spaces.action_row), plan.action_dtype),
-        rewards=np.zeros(0),
-        obs=np.zeros(spaces.row_size, spaces.row_dtype),
-    )
+    actions = np.zeros((0, *spaces.action_row), plan.action_dtype)
+    obs = np.zeros(spaces.row_size, spaces.row_dtype)
+    return OpenEpisode(started=0, actions=actions, rewards=np.zeros(0), obs=obs)
 
 
 def after_replay(episodes: tuple[OpenEpisode, ...], failed: FailedReplays) -> tuple[OpenEpisode, ...]:

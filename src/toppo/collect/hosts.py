@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from toppo.collect.child import POLL_SECONDS, Child
+from toppo.collect.child import Child
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import FailedReplays, SurvivedFault, Truncations
-from toppo.collect.plan import plan_to_json
 from toppo.collect.vector_worker import VectorWorker
 from toppo.collect.worker import Task, Worker
 from toppo.envs.single import describe_call
+from toppo.envs.spaces_json import spaces_to_json
 from toppo.errors import EnvironmentFault
 from toppo.rng import Stream, seed_for
 
@@ -24,7 +24,7 @@ class ProcessHost:
         self.close = self.child.close
         self.child.send(
             {
-                "plan": plan_to_json(task.plan),
+                "plan": {**task.plan._asdict(), "spaces": spaces_to_json(task.plan.spaces)},
                 "indices": task.indices,
                 "on_nan": task.fault_policy.on_nan,
                 "cores": task.cores,
@@ -38,7 +38,7 @@ class ProcessHost:
 
     def finish(self) -> list[SurvivedFault]:
         """Wait for the worker's answer."""
-        return [SurvivedFault(**fault) for fault in self.reply(self.task.fault_policy.env_timeout)["survived"]]
+        return [SurvivedFault(**fault) for fault in self._reply()["survived"]]
 
     def restore(self, episodes: Mapping[int, OpenEpisode]) -> FailedReplays:
         """Let the worker replay the episodes."""
@@ -46,36 +46,25 @@ class ProcessHost:
         for i, episode in episodes.items():
             arrays = episode._asdict()
             self.child.send({"do": "restore", "env": i, "started": arrays.pop("started")}, arrays)
-            for reason in self.reply(self.task.fault_policy.env_timeout)["failed"]:
+            for reason in self._reply()["failed"]:
                 failed[i] = reason
         return failed
 
-    def reply(self, timeout: float) -> dict[str, Any]:
-        """Return the worker's answer; end a worker whose calls stand still for too long.
+    def _reply(self) -> dict[str, Any]:
+        """Return the worker's answer; end a worker whose calls stand still for too long."""
+        return self.child.receive(self.fault, self.task.fault_policy.env_timeout, self.task.buffers.call.tobytes)
 
-        Polls are counted and not seconds, so that a run that was suspended finds no fault with its workers.
-        """
-        pause = min(POLL_SECONDS, timeout / 4)
-        quiet_polls = 0
-        before = b""
-        while not self.child.answers_within(pause):
-            calls = self.task.buffers.call.tobytes()
-            quiet_polls = quiet_polls + 1 if calls == before else 0
-            before = calls
-            if quiet_polls * pause >= timeout:
-                raise self._fault(self.child.kill_after(timeout))
-        return self.child.receive(self._fault)
-
-    def _fault(self, what: str) -> EnvironmentFault:
+    def fault(self, what: str) -> EnvironmentFault:
         """Return the fault of the environment that the worker called last."""
         task = self.task
         call = last_call(task)
-        if call is None:
-            return EnvironmentFault(f"{task.source.label(task.indices[0])}: {what} between two calls")
+        label = task.source.label(call.env)
+        if not call.episode:
+            return EnvironmentFault(f"{label}: {what} between two calls")
         seed = seed_for(task.plan.seed, Stream.ENV_RESET, call.env, call.episode - 1)
         step = int(task.buffers.step[call.env])
-        where = describe_call(task.source.label(call.env), seed, step)
-        return EnvironmentFault(f"{where}: {what}", {"environment": call.env, "seed": seed, "step": step})
+        details = {"environment": call.env, "seed": seed, "step": step}
+        return EnvironmentFault(f"{describe_call(label, seed, step)}: {what}", details)
 
 
 Host = Worker | VectorWorker | ProcessHost
@@ -93,19 +82,19 @@ def wait_until_ready(hosts: list[Host]) -> None:
     """Wait until the processes among them have made their environments, however long that takes."""
     for host in hosts:
         if isinstance(host, ProcessHost):
-            host.reply(float("inf"))
+            host.child.receive(host.fault)
 
 
 class Call(NamedTuple):
     """A call of an environment while a batch is collected."""
 
     env: int
-    episode: int  # from 1
+    episode: int  # from 1; 0 if no environment was called
     row: int
 
 
-def last_call(task: Task) -> Call | None:
-    """Return the worker's last call of an environment in this batch; None if it has called none."""
-    b = task.buffers
-    env = max(task.indices, key=b.call.__getitem__)
-    return Call(env, int(b.started[env]), int(b.call[env]) % task.plan.steps) if b.call[env] else None
+def last_call(task: Task) -> Call:
+    """Return the worker's last call of an environment in this batch; if there is none, of its first environment."""
+    env = max(task.indices, key=task.buffers.call.__getitem__)
+    call = int(task.buffers.call[env])
+    return Call(env, int(task.buffers.started[env]) if call else 0, call % task.plan.steps)

@@ -1,14 +1,12 @@
 """What every worker of a run knows, and the memory that one batch lies in; this module never imports JAX."""
 
-from collections.abc import Mapping
 from math import prod
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from toppo.collect.actor import noise_for
 from toppo.envs import Spaces
-from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.rng import Stream, rng_for
 
 A = TypeVar("A")
@@ -28,16 +26,6 @@ class Plan(NamedTuple):
     def action_dtype(self) -> str:
         """The type of the policy's actions; ``spaces.action_dtype`` is the environment's."""
         return "int32" if self.spaces.discrete else "float32"
-
-
-def plan_to_json(plan: Plan) -> dict[str, object]:
-    """Return the plan as JSON data."""
-    return {**plan._asdict(), "spaces": spaces_to_json(plan.spaces)}
-
-
-def plan_from_json(data: Mapping[str, Any]) -> Plan:
-    """Return the plan that ``plan_to_json`` made data of."""
-    return Plan(**{**data, "spaces": spaces_from_json(data["spaces"])})
 
 
 class RawBatch(NamedTuple, Generic[A]):

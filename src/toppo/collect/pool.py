@@ -115,18 +115,18 @@ class Pool:
         if isinstance(fault, NotFinite):
             raise fault
         call = last_call(self._tasks[w])
-        if call and call in self._failed:
+        fails_again = call in self._failed
+        if fails_again:
             self._truncations[call.env, call.episode] = call.row
-            sentence = f"{fault}; the episode was ended before it"
-            return SurvivedFault(env=call.env, row=call.row, sentence=sentence, exact=False)
-        env = call.env if call else self._tasks[w].indices[0]
-        if not self._restarts_left[env]:
-            raise fault
-        self._restarts_left[env] -= 1
-        if call:
-            self._failed.add(call)
-        sentence = f"{fault}; the environment was replaced and the batch collected again"
-        return SurvivedFault(env=env, row=call.row if call else 0, sentence=sentence, exact=True)
+            outcome = "the episode was ended before it"
+        else:
+            if not self._restarts_left[call.env]:
+                raise fault
+            self._restarts_left[call.env] -= 1
+            if call.episode:
+                self._failed.add(call)
+            outcome = "the environment was replaced and the batch collected again"
+        return SurvivedFault(env=call.env, row=call.row, sentence=f"{fault}; {outcome}", exact=not fails_again)
 
     def _replace(self, w: int) -> bool:
         """Let a new worker collect the batch in place of one that failed; False if a replay led elsewhere."""
@@ -141,12 +141,6 @@ class Pool:
         failed = host.restore({i: e.without_steps() if i in given_up else e for i, e in episodes.items()})
         host.start(self._truncations)
         return not failed
-
-
-def _split(n_envs: int, workers: int) -> list[list[int]]:
-    """Split the environments into one consecutive stretch for each worker."""
-    owners = [i * workers // n_envs for i in range(n_envs)]
-    return [[i for i in range(n_envs) if owners[i] == w] for w in range(workers)]
 
 
 def _shared_memory(size: int) -> int:
@@ -181,34 +175,26 @@ def open_pool(
     tasks = [
         Task(
             plan=plan,
-            indices=indices,
+            indices=indices.tolist(),
             source=source,
             buffers=buffers,
             fault_policy=fault_policy,
             actor_factory=actor_factory,
             cores=cores[w % len(cores)],
         )
-        for w, indices in enumerate(_split(plan.n_envs, max(1, workers)))
+        for w, indices in enumerate(np.array_split(range(plan.n_envs), max(1, workers)))
     ]
     return Pool(tasks, memory)
 
 
 def _refuse_for_objects(source: Source, plan: Plan, fault_policy: FaultPolicy) -> None:
     """Refuse what an environment that exists already cannot serve."""
+    vector = source.is_object and source.is_vector
+    restarts = fault_policy.env_restarts
     instead = "give the function that makes one environment instead"
-    if not source.is_object:
-        return
-    if not source.is_vector and plan.n_envs > 1:
-        raise ToppoError(
-            f"n_envs is {plan.n_envs}, but one environment object cannot be copied: give an id or a function"
-        )
-    if source.is_vector and fault_policy.on_nan == "truncate":
-        raise ToppoError(
-            "on_nan is 'truncate', but the environments of a vector environment step together, so that none can take "
-            f"a row again with another episode: {instead}"
-        )
-    if source.is_vector and fault_policy.env_restarts:
-        raise ToppoError(
-            f"env_restarts is {fault_policy.env_restarts}, but a vector environment is an object that cannot be made "
-            f"again: {instead}"
-        )
+    if source.is_object and not vector and plan.n_envs > 1:
+        raise ToppoError(f"n_envs is {plan.n_envs}, but one environment object cannot be copied: {instead}")
+    if vector and fault_policy.on_nan == "truncate":
+        raise ToppoError(f"on_nan is 'truncate', but the environments of a vector environment step together: {instead}")
+    if vector and restarts:
+        raise ToppoError(f"env_restarts is {restarts}, but a vector environment object cannot be made again: {instead}")

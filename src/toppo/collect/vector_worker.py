@@ -1,6 +1,6 @@
 """A worker that steps a vector environment; it lives in the process that trains."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -20,15 +20,17 @@ class VectorWorker:
     """Steps all environments of a run at once; the streams of randomness are those of ``Worker``."""
 
     def __init__(self, task: Task) -> None:
-        """Open the vector environment."""
         spaces = task.plan.spaces
         n_envs = task.plan.n_envs
         self.plan = task.plan
         self.vec_env = open_vec_env(task.source, n_envs)
+        self.close = self.vec_env.close
+        self._label = task.source.label
         self.buffers = task.buffers
         self._actor_factory = task.actor_factory or mlp_actor_factory(spaces)
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
-        self.started = [0] * n_envs
+        self.started = task.buffers.started
+        self.started[:] = 0
         self.rows = np.zeros((n_envs, spaces.row_size), spaces.row_dtype)
         self.due = np.ones(n_envs, bool)  # for a reset
 
@@ -45,7 +47,10 @@ class VectorWorker:
             self.due[:] = True
         b.begun[:] = self.due
         for t in range(self.plan.steps):
-            self._reset(np.flatnonzero(self.due))
+            resets = {i: self._reset_spec(i, int(self.started[i])) for i in np.flatnonzero(self.due).tolist()}
+            if resets:
+                self.rows = self.vec_env.reset(resets)
+            self.started += self.due
             b.obs[t] = self.rows
             b.action[t] = actor(self.rows, b.noise[t])
             step = self.vec_env.step(b.action[t])
@@ -61,7 +66,6 @@ class VectorWorker:
                 b.next_obs[t] = step.rows
         if images:
             b.next_obs[:] = self.rows
-        b.started[:] = self.started
         return []
 
     def restore(self, episodes: Mapping[int, OpenEpisode]) -> FailedReplays:
@@ -71,7 +75,7 @@ class VectorWorker:
             failed = self._replay(in_order)
         except EnvironmentFault as fault:  # they step together: none of them is where it was
             failed = {i: str(fault) for i, episode in enumerate(in_order) if len(episode.actions)}
-        self.started = [episode.started for episode in in_order]
+        self.started[:] = [episode.started for episode in in_order]
         self.due = np.array([i in failed or len(episode.actions) == 0 for i, episode in enumerate(in_order)])
         return failed
 
@@ -82,7 +86,7 @@ class VectorWorker:
         failed: FailedReplays = {}
         lengths = [len(e.actions) for e in episodes]
         over = np.ones(len(episodes), bool)
-        rewards: list[list[float]] = [[] for _ in episodes]
+        rewards = np.zeros((max(lengths), len(episodes)))
         for left in range(max(lengths), 0, -1):
             replaying = {i for i, n in enumerate(lengths) if n >= left} - failed.keys()
             resets = {int(i): ResetSpec(0) for i in np.flatnonzero(over) if i not in replaying}
@@ -96,31 +100,16 @@ class VectorWorker:
             step = self.vec_env.step(np.stack(actions))
             self.rows = step.rows
             over = step.over
+            rewards[-left] = step.reward
             for i in replaying:
-                rewards[i].append(step.reward[i])
                 if over[i]:
-                    failed[i] = f"{self._name(i)}: its replay ended at step {lengths[i] - left + 1} of {lengths[i]}"
+                    failed[i] = f"{self._label(i)}: its replay ended at step {lengths[i] - left + 1} of {lengths[i]}"
         for i, episode in enumerate(episodes):
             if lengths[i] and i not in failed:
-                reason = replay_difference(self._name(i), episode, np.array(rewards[i]), self.rows[i])
+                reason = replay_difference(self._label(i), episode, rewards[-lengths[i] :, i], self.rows[i])
                 failed |= {i: reason} if reason else {}
         return failed
-
-    def close(self) -> None:
-        """Close the vector environment."""
-        self.vec_env.close()
-
-    def _reset(self, indices: Iterable[int]) -> None:
-        resets = {int(i): self._reset_spec(int(i), self.started[i]) for i in indices}
-        if resets:
-            self.rows = self.vec_env.reset(resets)
-        for i in resets:
-            self.started[i] += 1
-            self.due[i] = False
 
     def _reset_spec(self, i: int, episode: int) -> ResetSpec:
         nth = episode % self.vec_env.episodes_per_seed
         return ResetSpec(seed_for(self.plan.seed, Stream.ENV_RESET, i, episode - nth), nth)
-
-    def _name(self, i: int) -> str:
-        return f"{self.vec_env.name} (environment {i})"

@@ -43,7 +43,6 @@ class Worker:
     """Steps some of a run's environments, each with its own streams of randomness."""
 
     def __init__(self, task: Task) -> None:
-        """Make the environments."""
         spaces = task.plan.spaces
         self.plan = task.plan
         self.indices = task.indices
@@ -53,13 +52,12 @@ class Worker:
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
         self._columns = slice(self.indices[0], self.indices[-1] + 1)
         self.rows = live_rows(spaces.row_size, spaces.row_dtype, len(self.indices))
-        self.envs = {
-            i: open_environment(task.source, i, spaces.masked, row)
-            for i, row in zip(self.indices, self.rows, strict=True)
-        }
+        places = zip(self.indices, self.rows, strict=True)
+        self.envs = {i: open_environment(task.source, i, spaces.masked, row) for i, row in places}
         # Where an episode may have to be ended and begun again in the middle of a row, they step one by one.
         self._batch_step = batch_step(list(self.envs.values()), self.rows) if self.on_nan == "raise" else None
-        self.started = dict.fromkeys(self.indices, 0)
+        self.started = task.buffers.started  # the run reads it
+        self.started[self._columns] = 0
         self.due = set(self.indices)  # for a reset
         self._calls = 0
         self._truncations: Truncations = {}
@@ -92,7 +90,8 @@ class Worker:
                     actions = actor(rows, noise[t])
                     b.obs[t, i] = rows[j]
                     b.action[t, i] = actions[j]
-        self._subtract_costs()
+        for i, env in self.envs.items():
+            b.reward[:, i] -= env.control_costs(b.action[:, i])
         self._store_next_obs()
         return self._survived
 
@@ -103,9 +102,7 @@ class Worker:
         self.finals.clear()
         if self.plan.reset_each_batch:
             self.due = set(self.indices)
-        for i in self.indices:
-            b.begun[i] = i in self.due
-            b.started[i] = self.started[i]
+        b.begun[self._columns] = [i in self.due for i in self.indices]
         for flags in (b.terminated, b.ended, b.over):
             flags[:, self._columns] = False
 
@@ -161,15 +158,6 @@ class Worker:
         elif not b.terminated[t, i]:
             self.finals[t, i] = last.copy()
 
-    def _subtract_costs(self) -> None:
-        """Subtract what the actions cost from the rewards, if ``step_before_cost`` left that out."""
-        b = self.buffers
-        if self._batch_step:
-            b.reward[:, self._columns] -= self.envs[self.indices[0]].control_costs(b.action[:, self._columns])
-        else:
-            for i, env in self.envs.items():
-                b.reward[:, i] -= env.control_costs(b.action[:, i])
-
     def _store_next_obs(self) -> None:
         """Fill ``next_obs``: the next row's observation, except where ``_end`` has stored the last of an episode."""
         b = self.buffers
@@ -181,7 +169,6 @@ class Worker:
             b.next_obs[-1, columns] = self.rows
 
     def _reset(self, t: int, i: int) -> None:
-        self.buffers.started[i] = self.started[i]
         self._note_call(t, i, 0)
         self.envs[i].reset(seed_for(self.plan.seed, Stream.ENV_RESET, i, self.started[i] - 1))
 
@@ -213,20 +200,15 @@ class Worker:
         for i, episode in episodes.items():
             self.started[i] = episode.started
             self.due.add(i)
-            if len(episode.actions) == 0:
-                continue
             try:
-                reason = self._replay(i, episode)
-            except EnvironmentFault as fault:
-                # Hidden randomness led to another state, where the old actions may be wrong ones.
-                reason = str(fault)
-            if reason:
-                failed[i] = reason
-            else:
-                self.due.discard(i)
+                if len(episode.actions):
+                    self._replay(i, episode)
+                    self.due.discard(i)
+            except EnvironmentFault as fault:  # hidden randomness may lead to a state where the actions are wrong ones
+                failed[i] = str(fault)
         return failed
 
-    def _replay(self, i: int, episode: OpenEpisode) -> str | None:
+    def _replay(self, i: int, episode: OpenEpisode) -> None:
         env = self.envs[i]
         rewards = np.zeros(len(episode.actions))
         self._reset(0, i)
@@ -234,9 +216,11 @@ class Worker:
             self._note_call(0, i, step + 1)
             rewards[step], terminated, truncated = env.step_before_cost(action)
             if terminated or truncated:
-                return f"{env.name}: its replay ended at step {step + 1} of {len(rewards)}"
+                raise EnvironmentFault(f"{env.name}: its replay ended at step {step + 1} of {len(rewards)}")
         obs = env.row.astype(self.plan.spaces.row_dtype)
-        return replay_difference(env.name, episode, rewards - env.control_costs(episode.actions), obs)
+        difference = replay_difference(env.name, episode, rewards - env.control_costs(episode.actions), obs)
+        if difference:
+            raise EnvironmentFault(difference)
 
     def close(self) -> None:
         """Close the environments."""

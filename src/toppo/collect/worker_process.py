@@ -15,11 +15,11 @@ from toppo.collect.child import receive, send
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import FaultPolicy
 from toppo.collect.pinning import pin, use_batch_scheduling
-from toppo.collect.plan import buffers_in, plan_from_json
+from toppo.collect.plan import Plan, buffers_in
 from toppo.collect.worker import Task, Worker
 from toppo.envs.check import check_env
 from toppo.envs.source import from_address
-from toppo.envs.spaces_json import spaces_to_json
+from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import Fault, NotFinite, ToppoError
 
 
@@ -33,16 +33,10 @@ def serve(commands: int, replies: int, *memory: int) -> None:
         return
     pin(hello["cores"])
     use_batch_scheduling()
-    plan = plan_from_json(hello["plan"])
-    worker = Worker(
-        Task(
-            plan=plan,
-            indices=hello["indices"],
-            source=source,
-            buffers=buffers_in(plan, memoryview(mmap.mmap(memory[0], 0))),
-            fault_policy=FaultPolicy(on_nan=hello["on_nan"]),
-        )
-    )
+    plan = Plan(**{**hello["plan"], "spaces": spaces_from_json(hello["plan"]["spaces"])})
+    buffers = buffers_in(plan, memoryview(mmap.mmap(memory[0], 0)))
+    policy = FaultPolicy(on_nan=hello["on_nan"])
+    worker = Worker(Task(plan=plan, indices=hello["indices"], source=source, buffers=buffers, fault_policy=policy))
     send(replies, {"ok": True})
     while True:
         command, arrays = receive(commands)
@@ -50,8 +44,7 @@ def serve(commands: int, replies: int, *memory: int) -> None:
             worker.start({(i, episode): row for i, episode, row in command["truncations"]})
             send(replies, {"ok": True, "survived": [fault._asdict() for fault in worker.finish()]})
         else:
-            episode = OpenEpisode(started=command["started"], **arrays)
-            failed = worker.restore({command["env"]: episode})
+            failed = worker.restore({command["env"]: OpenEpisode(started=command["started"], **arrays)})
             send(replies, {"ok": True, "failed": list(failed.values())})
 
 
