@@ -24,12 +24,12 @@ def policies(seed: int) -> tuple[np.random.Generator, Array, Array]:
 
 def test_paths_are_all_there() -> None:
     rng, mu, _ = policies(0)
-    paths = all_paths(absorbing_mdp(rng), mu)
+    (state, action, _), probability = all_paths(absorbing_mdp(rng), mu)
     total = np.zeros((3, 2))
-    np.add.at(total, (paths.state[0], paths.action[0]), paths.probability)
+    np.add.at(total, (state[0], action[0]), probability)
     np.testing.assert_allclose(total, 1.0, atol=1e-12)
     # From s2 one path per action, from s1 1 + 2 of them, from s0 1 + 2 + 2 * 3.
-    assert [(paths.state[0] == s).sum() for s in range(3)] == [18, 6, 2]
+    assert [(state[0] == s).sum() for s in range(3)] == [18, 6, 2]
 
 
 def test_identities() -> None:

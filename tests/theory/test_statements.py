@@ -7,13 +7,7 @@ import pytest
 
 from toppo.theory import sharper_bounds
 from toppo.theory.catalogue import STATEMENTS
-from toppo.theory.lemma_4_1 import (
-    definition_3_1,
-    equal_loss,
-    equal_loss_second_order,
-    mean_distance,
-    worst_penalties,
-)
+from toppo.theory.lemma_4_1 import definition_3_1, equal_loss, equal_loss_second_order, mean_distance, worst_penalties
 from toppo.theory.lemmas import lemma_2_1, lemma_3_1
 from toppo.theory.mdp import solve_case
 from toppo.theory.random_mdps import random_batches, sharp_example

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+import jax
 import numpy as np
 
-from toppo.theory.mdp import MDP, Array, Case, Instance, Solved, clipped_surrogate, expectation, solve_case
+from toppo.theory.mdp import Array, Case, Instance, Solved, clipped_surrogate, expectation, solve_case
 from toppo.theory.ppo_theorem import CLIP_EPS, clip_range_update, deterministic_update, shared_rows_update
 from toppo.theory.statement import Statement, score, violated
 
@@ -26,17 +27,16 @@ def clearly_violated(statement: Statement[Case], instance: Instance) -> bool:
 
 
 def simplified(statement: Statement[Case], instance: Instance) -> Instance:
-    """Round to as few decimals as still violate the statement, then replace part by part with simpler values."""
-    for decimals in (1, 2, 3, 4):
-        short = rounded(instance, decimals)
-        if clearly_violated(statement, short):
-            instance = short
-            break
-    # Twice: a part that was needed at first may not be needed once others are simple.
-    for simpler in [*simplifications(instance), *simplifications(instance)]:
-        candidate = replaced(instance, *simpler)
-        if clearly_violated(statement, candidate):
-            instance = candidate
+    """Round to as few decimals as still violate the statement, then replace place by place with simpler values."""
+    shorter = (rounded(instance, decimals) for decimals in (1, 2, 3, 4))
+    instance = next((short for short in shorter if clearly_violated(statement, short)), instance)
+    instance = Instance(*jax.tree.map(np.array, instance))
+    # Twice: a value that was needed at first may not be needed once others are simple.
+    for values, place, simpler in 2 * list(simplifications(instance)):
+        before = np.array(values[place])
+        values[place] = simpler
+        if not clearly_violated(statement, instance):
+            values[place] = before
     return instance
 
 
@@ -57,36 +57,27 @@ def rounded_rows(p: Array, decimals: int, least: float = 0.0) -> Array:
     return np.round(np.concatenate([head, 1.0 - head.sum(-1, keepdims=True)], -1), decimals)
 
 
-def replaced(instance: Instance, part: str, place: tuple[int, ...], value: Array | float) -> Instance:
-    """Put ``value`` at one place of one part of an instance."""
-    parts = {**instance.mdp._asdict(), "mu": instance.mu, "pi_k": instance.pi_k, "pi": instance.pi}
-    parts[part] = np.array(parts[part])
-    parts[part][place] = value
-    mdp = MDP(**{name: parts.pop(name) for name in MDP._fields})
-    return Instance(mdp=mdp, **parts)
-
-
-def simplifications(instance: Instance) -> Iterator[tuple[str, tuple[int, ...], Array | float]]:
-    """Yield every simplification worth a try: fewer decimals place by place, then the simplest values."""
+def simplifications(instance: Instance) -> Iterator[tuple[Array, tuple[int, ...], Array | float]]:
+    """Yield an array, a place and a value for every simplification: fewer decimals, then the simplest values."""
     mdp = instance.mdp
     states, actions = mdp.reward.shape[1:]
-    pairs = list(np.ndindex(states, actions))
-    policies = [(name, s) for name in POLICIES for s in range(states)]
+    pairs = [(0, *pair) for pair in np.ndindex(states, actions)]
+    policy_rows = [(policy, (0, s)) for policy in instance[1:] for s in range(states)]
     for decimals in (2, 1):
         for pair in pairs:
-            yield ("transition", (0, *pair), rounded_rows(mdp.transition[0][pair], decimals))
-            yield ("reward", (0, *pair), np.round(mdp.reward[0][pair], decimals))
-        for name, s in policies:
-            yield (name, (0, s), rounded_rows(getattr(instance, name)[0, s], decimals, 10.0**-decimals))
-    for name, s in policies:
-        yield (name, (0, s), np.full(actions, 1.0 / actions))
+            yield mdp.transition, pair, rounded_rows(mdp.transition[pair], decimals)
+            yield mdp.reward, pair, np.round(mdp.reward[pair], decimals)
+        for policy, row in policy_rows:
+            yield policy, row, rounded_rows(policy[row], decimals, 10.0**-decimals)
+    for policy, row in policy_rows:
+        yield policy, row, np.full(actions, 1.0 / actions)
     for corner in (np.full(states, 1.0 / states), *np.eye(states)[::-1]):
-        yield ("rho0", (0,), corner)
+        yield mdp.rho0, (0,), corner
         for pair in pairs:
-            yield ("transition", (0, *pair), corner)
+            yield mdp.transition, pair, corner
     for reward in SIMPLE_REWARDS:
         for pair in pairs:
-            yield ("reward", (0, *pair), reward)
+            yield mdp.reward, pair, reward
 
 
 def describe(statement: Statement[Case], instance: Instance) -> list[str]:

@@ -1,10 +1,8 @@
 """The mean of the advantage estimators that train, over every path of small processes, is the exact advantage."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,15 +13,6 @@ from toppo.theory.statement import Sides, identity, statement
 
 compiled_gae = jax.jit(gae)
 compiled_vtrace = jax.jit(vtrace)
-
-
-class Paths(NamedTuple):
-    """All paths from every pair, padded to equal length [T, n], and their probabilities given the first pair [n]."""
-
-    state: NDArray[np.int64]
-    action: NDArray[np.int64]
-    next_state: NDArray[np.int64]
-    probability: Array
 
 
 def absorbing_mdp(rng: np.random.Generator, states: int = 4, actions: int = 2, gamma: float = 0.9) -> MDP:
@@ -39,48 +28,42 @@ def absorbing_mdp(rng: np.random.Generator, states: int = 4, actions: int = 2, g
 
 def paths_from(mdp: MDP, policy: Array, state: int, action: int) -> Iterator[tuple[list[tuple[int, int, int]], float]]:
     """Yield each path from a pair to the end, and its probability under ``policy`` [S, A]."""
-    states, actions = policy.shape
-    for reached in range(states):
-        chance = float(mdp.transition[0, state, action, reached])
+    last = len(policy) - 1
+    chances = mdp.transition[0, state, action]
+    for reached in np.flatnonzero(chances).tolist():
         step = (state, action, reached)
-        if chance == 0.0:
+        if reached == last:
+            yield [step], chances[reached]
             continue
-        if reached == states - 1:
-            yield [step], chance
-            continue
-        for a in range(actions):
+        for a, probability in enumerate(policy[reached]):
             for tail, rest in paths_from(mdp, policy, reached, a):
-                yield [step, *tail], chance * float(policy[reached, a]) * rest
+                yield [step, *tail], chances[reached] * probability * rest
 
 
-def all_paths(mdp: MDP, policy: Array) -> Paths:
-    """List every path from every pair (s, a) of the states that can be left."""
-    states, actions = policy.shape
-    pairs = [(s, a) for s in range(states - 1) for a in range(actions)]
-    found = [path for pair in pairs for path in paths_from(mdp, policy, *pair)]
-    padding = (states - 1, 0, states - 1)
-    steps = np.asarray([[*path, *[padding] * (states - 1 - len(path))] for path, _ in found]).transpose(2, 1, 0)
-    return Paths(
-        state=steps[0], action=steps[1], next_state=steps[2], probability=np.asarray([chance for _, chance in found])
-    )
+def all_paths(mdp: MDP, policy: Array) -> tuple[NDArray[np.int64], Array]:
+    """List every path from every pair (s, a) of the states that can be left, and its probability given the pair.
+
+    The first result has state, action and next state of each step [3, T, n]; short paths are padded at the end.
+    """
+    last = len(policy) - 1
+    found = [path for pair in np.ndindex(last, policy.shape[1]) for path in paths_from(mdp, policy, *pair)]
+    steps = [path + [(last, 0, last)] * (last - len(path)) for path, _ in found]
+    return np.asarray(steps).transpose(2, 1, 0), np.asarray([probability for _, probability in found])
 
 
 def mean_advantage(mdp: MDP, mu: Array, value: Array, lam: float, pi_k: Array | None = None) -> Array:
     """E[ estimate | s, a ] over all paths of mu: GAE, or V-trace towards ``pi_k``.  [S-1, A]"""
-    paths = all_paths(mdp, mu)
-    reward = mdp.reward[0][paths.state, paths.action]
-    terminated = paths.next_state == mu.shape[0] - 1
+    (state, action, next_state), probability = all_paths(mdp, mu)
+    terminated = next_state == len(mu) - 1
+    segment = (mdp.reward[0][state, action], value[state], value[next_state], terminated, terminated)
     gamma = float(mdp.gamma[0])
     with jax.enable_x64(True):
-        columns = (reward, value[paths.state], value[paths.next_state], terminated, terminated)
-        segment = [jnp.asarray(column) for column in columns]
         if pi_k is None:
             adv, _ = compiled_gae(*segment, gamma, lam)
         else:
-            adv, _ = compiled_vtrace(*segment, jnp.asarray((pi_k / mu)[paths.state, paths.action]), gamma, lam)
-        first = np.asarray(adv)[0]
-    total = np.zeros((mu.shape[0] - 1, mu.shape[1]))
-    np.add.at(total, (paths.state[0], paths.action[0]), paths.probability * first)
+            adv, _ = compiled_vtrace(*segment, (pi_k / mu)[state, action], gamma, lam)
+    total = np.zeros((len(mu) - 1, mu.shape[1]))
+    np.add.at(total, (state[0], action[0]), probability * np.asarray(adv[0]))
     return total
 
 
@@ -92,27 +75,26 @@ def truncated_policy(mu: Array, pi_k: Array) -> Array:
 @statement("gae", "GAE of the code", "mean over all paths = A^mu", source="ours", kind="identity")
 def gae_identity(rng: np.random.Generator, count: int = 20) -> Sides:
     """E_mu[GAE] = A^mu for any lambda if the critic is V^mu, and Q^mu - V for lambda = 1 and any critic V  [2 count]"""
-    left = []
-    right = []
+    pairs = []
     for _ in range(count):
         mdp = absorbing_mdp(rng)
         mu = full_support(rng.gamma(1.0, size=(4, 2)))
         exact = solve(mdp, mu[None])
         critic = np.append(rng.normal(size=3), 0.0)
-        left += [mean_advantage(mdp, mu, exact.v[0], float(rng.random())), mean_advantage(mdp, mu, critic, 1.0)]
-        right += [exact.adv[0, :-1], exact.q[0, :-1] - critic[:-1, None]]
-    return identity(np.asarray(left), np.asarray(right), np.ones(2 * count))
+        pairs.append((mean_advantage(mdp, mu, exact.v[0], float(rng.random())), exact.adv[0, :-1]))
+        pairs.append((mean_advantage(mdp, mu, critic, 1.0), exact.q[0, :-1] - critic[:-1, None]))
+    mean, exact_value = np.asarray(pairs).swapaxes(0, 1)
+    return identity(mean, exact_value, np.ones(2 * count))
 
 
 @statement("vtrace", "V-trace of the code", "mean over all paths = A^pi_rhobar", source="ours", kind="identity")
 def vtrace_identity(rng: np.random.Generator, count: int = 20) -> Sides:
     """E_mu[V-trace] = A^{pi_rhobar} for any lambda if the critic is V^{pi_rhobar}, pi_rhobar ~ min(mu, pi_k)"""
-    left = []
-    right = []
+    pairs = []
     for _ in range(count):
         mdp = absorbing_mdp(rng)
         mu, pi_k = full_support(rng.gamma(1.0, size=(2, 4, 2)))
         exact = solve(mdp, truncated_policy(mu, pi_k)[None])
-        left.append(mean_advantage(mdp, mu, exact.v[0], float(rng.random()), pi_k))
-        right.append(exact.adv[0, :-1])
-    return identity(np.asarray(left), np.asarray(right), np.ones(count))
+        pairs.append((mean_advantage(mdp, mu, exact.v[0], float(rng.random()), pi_k), exact.adv[0, :-1]))
+    mean, exact_value = np.asarray(pairs).swapaxes(0, 1)
+    return identity(mean, exact_value, np.ones(count))

@@ -64,16 +64,8 @@ def draw_worst(axis: "Axes", bounds: list[Result]) -> None:
     by_search = np.asarray([result.worst.score for result in bounds if result.worst is not None])
     rows = np.arange(len(bounds))
     axis.scatter(visible(at_random), rows, s=25, color=colours, label="worst at random", zorder=3)
-    axis.scatter(
-        visible(by_search),
-        rows,
-        s=36,
-        marker="D",
-        facecolor="white",
-        edgecolor=colours,
-        label="worst by search",
-        zorder=3,
-    )
+    diamonds = axis.scatter(visible(by_search), rows, s=36, marker="D", label="worst by search", zorder=3)
+    diamonds.set(facecolor="white", edgecolor=colours)
     for row, share in enumerate(by_search):
         if share > MAX_SHARE:
             axis.annotate(f"{share:.1f} →", (MAX_SHARE - 0.1, row), ha="right", va="center", fontsize=8, color=WARNING)
@@ -96,7 +88,7 @@ def certified_radius(report: Report) -> "Figure":
         ("explicit", "proved for every direction (Theorem 3.1)", "v--"),
     )
     for (name, label, style), colour in zip(curves, MORE_COLOURS, strict=False):
-        values = np.asarray([np.quantile(getattr(r, name), (0.1, 0.5, 0.9)) for r in report.radii])
+        values = np.asarray([np.quantile(r.by_bound[name], (0.1, 0.5, 0.9)) for r in report.radii])
         axis.plot(horizon, values[:, 1], style, color=colour, label=label, markersize=5)
         axis.fill_between(horizon, values[:, 0], values[:, 2], color=colour, alpha=0.12, linewidth=0)
     at_filter = float(np.median([r.tv_at_alpha for r in report.radii]))
@@ -108,7 +100,7 @@ def certified_radius(report: Report) -> "Figure":
     axis.minorticks_off()
     axis.set_ylim(top=1.0)
     set_labels(axis, x=r"discount $\gamma$", y=r"largest $\max_s\, TV(\mu, \pi_k)$ with a positive certificate")
-    set_title(axis, f"Certified radius: median and middle 80% of {len(report.radii[0].paper)} processes")
+    set_title(axis, f"Certified radius: median and middle 80% of {len(report.radii[0].by_bound['paper'])} processes")
     add_legend(axis, loc="lower left")
     return figure
 
@@ -117,7 +109,7 @@ def direction(report: Report) -> "Figure":
     """Draw 1 - cosine with the true policy gradient against the distance of the data."""
     figure, axes = subplots(1, 1, width=7.5, height=4.6)
     axis = axes[0, 0]
-    bins = gradient.binned(report.cosines)
+    bins = list(gradient.binned(report.cosines))
     centres = [float(np.sqrt(b.low * b.high)) for b in bins]
     for name, label, colour in (("own", "A^mu (ToPPO)", "toppo"), ("current", "A^pi_k (exact)", "geppo")):
         median = [1.0 - getattr(b, name)[0] for b in bins]

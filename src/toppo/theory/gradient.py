@@ -1,5 +1,6 @@
 """The angle between the surrogate's gradient at pi_k and the policy gradient, by the distance of the data."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -50,15 +51,14 @@ def study(rng: np.random.Generator, processes: int) -> Cosines:
 
 def surrogate_gradient(mu: Solved, pi_k: Array, adv: Array) -> Array:
     """d/dlogits at pi_k of E_{rho^mu} min(r A, clip(r, l, u) A), the objective that trains.  [B, S, A]"""
-    constants = (mu.rho[..., None] * mu.policy, mu.policy, pi_k, adv)
     with jax.enable_x64(True):
-        return np.asarray(objective_gradient(jnp.log(jnp.asarray(pi_k)), *(jnp.asarray(x) for x in constants)))
+        return np.asarray(objective_gradient(jnp.log(pi_k), mu.rho[..., None] * mu.policy, mu.policy, pi_k, adv))
 
 
 def return_gradient(mdp: MDP, policy: Array) -> Array:
     """d eta / dlogits, by automatic differentiation of the linear solve.  [B, S, A]"""
     with jax.enable_x64(True):
-        return np.asarray(compiled_return_gradient(jnp.log(jnp.asarray(policy)), *(jnp.asarray(part) for part in mdp)))
+        return np.asarray(compiled_return_gradient(jnp.log(policy), mdp))
 
 
 def objective(logits: jax.Array, weight: jax.Array, mu: jax.Array, pi_k: jax.Array, adv: jax.Array) -> jax.Array:
@@ -66,14 +66,12 @@ def objective(logits: jax.Array, weight: jax.Array, mu: jax.Array, pi_k: jax.Arr
     return (weight * clipped_around(jax.nn.softmax(logits) / mu, adv, pi_k / mu, CLIP_EPS)).sum()
 
 
-def total_return(
-    logits: jax.Array, transition: jax.Array, reward: jax.Array, gamma: jax.Array, rho0: jax.Array
-) -> jax.Array:
+def total_return(logits: jax.Array, mdp: MDP) -> jax.Array:
     """The sum of eta over all processes.  []"""
     pi = jax.nn.softmax(logits)
-    system = jnp.eye(pi.shape[1]) - gamma[:, None, None] * jnp.einsum("bsa,bsat->bst", pi, transition)
-    values: jax.Array = jnp.linalg.solve(system, (pi * reward).sum(-1)[..., None])[..., 0]
-    return (rho0 * values).sum()
+    system = jnp.eye(pi.shape[1]) - mdp.gamma[:, None, None] * jnp.einsum("bsa,bsat->bst", pi, mdp.transition)
+    values: jax.Array = jnp.linalg.solve(system, (pi * mdp.reward).sum(-1)[..., None])[..., 0]
+    return jnp.sum(mdp.rho0 * values)
 
 
 objective_gradient = jax.jit(jax.grad(objective))
@@ -88,23 +86,19 @@ def cosine(x: Array, y: Array) -> Array:
     return np.asarray(np.where(lengths > 1e-14, (x * y).sum(-1) / np.maximum(lengths, 1e-14), np.nan))
 
 
-def binned(cosines: Cosines, edges: Array = EDGES) -> list[Bin]:
+def binned(cosines: Cosines, edges: Array = EDGES) -> Iterator[Bin]:
     """Summarise cosines by distance, without the bins of fewer than 20 processes."""
-    bins = []
     known = np.isfinite(cosines.own) & np.isfinite(cosines.current)
     for low, high in pairwise(edges):
         inside = known & (cosines.kl >= low) & (cosines.kl < high)
         if inside.sum() >= MIN_PER_BIN:
-            bins.append(
-                Bin(
-                    low=float(low),
-                    high=float(high),
-                    processes=int(inside.sum()),
-                    own=summary(cosines.own[inside]),
-                    current=summary(cosines.current[inside]),
-                )
+            yield Bin(
+                low=float(low),
+                high=float(high),
+                processes=int(inside.sum()),
+                own=summary(cosines.own[inside]),
+                current=summary(cosines.current[inside]),
             )
-    return bins
 
 
 def summary(x: Array) -> tuple[float, float, float]:

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from toppo.maths.surrogates import additive_bounds, clipped, lemma_4_1
-from toppo.theory.mdp import Array
 from toppo.theory.statement import DISCOUNTS, Sides, at_most, identity, statement
 
 PPO_EPS = 0.2
@@ -16,7 +15,7 @@ MEMORY_SIZES = tuple(range(2, 51))
 def mean_distance(_: np.random.Generator) -> Sides:
     """mean_i 1/2 [eps/2 + (i + 1) eps/2] = eps^PPO/2, i = 1 .. N-1, eps by Lemma 4.1, for N = 2 .. 50  [49]"""
     steps = [lemma_4_1(PPO_EPS, size) / 2.0 for size in MEMORY_SIZES]
-    left = [0.5 * (s + np.mean(ages(n) + 1.0) * s) for n, s in zip(MEMORY_SIZES, steps, strict=True)]
+    left = [0.5 * (s + np.mean(np.arange(1.0, n) + 1.0) * s) for n, s in zip(MEMORY_SIZES, steps, strict=True)]
     return identity(np.asarray(left), np.full(len(left), PPO_EPS / 2.0), np.ones(len(left)))
 
 
@@ -43,16 +42,11 @@ def worst_penalties(size: int, gamma: float, first_order: bool) -> tuple[float, 
     """The mean penalty of ToPPO's two batches and that of PPO's one, in units of max |A|."""
     step = lemma_4_1(PPO_EPS, size) / 2.0
     quadratic = 4.0 * gamma / (1.0 - gamma) ** 2
-    age = ages(size)
+    age = np.arange(1.0, size)  # in updates, of the old batches
     linear_term = 2.0 * (1.0 + gamma) / (1.0 - gamma) ** 2 * age * step
     data_term = linear_term if first_order else quadratic * (age * step) ** 2
     old = np.mean(data_term + quadratic * ((age + 1.0) * step) ** 2)
     return 0.5 * (quadratic * step**2 + float(old)), quadratic * (PPO_EPS / 2.0) ** 2
-
-
-def ages(size: int) -> Array:
-    """1 .. N-1: how many updates ago the old batches of a memory of N were collected."""
-    return np.arange(1.0, size)
 
 
 @statement("definition-3-1", "Definition 3.1", "max(c - eps, 0) clips as c - eps", source="ours", kind="identity")

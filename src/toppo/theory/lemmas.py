@@ -6,18 +6,7 @@ In the docstrings r is pi/mu, gain is eta(pi) - eta(pi_k), eps is max |A^mu| (Le
 
 import numpy as np
 
-from toppo.theory.mdp import (
-    Array,
-    Case,
-    expectation,
-    max_abs,
-    max_tv,
-    mean_kl,
-    mean_tv,
-    surrogate,
-    tv,
-    visitation_from,
-)
+from toppo.theory.mdp import Array, Case, expectation, max_abs, max_tv, mean_kl, mean_tv, surrogate, tv, visitation_from
 from toppo.theory.statement import Sides, at_most, identity, lower_bound, statement
 
 

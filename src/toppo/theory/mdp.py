@@ -87,9 +87,9 @@ def solve_case(instance: Instance) -> Case:
     return Case(mdp=mdp, mu=solve(mdp, instance.mu), pi_k=solve(mdp, instance.pi_k), pi=solve(mdp, instance.pi))
 
 
-def with_mu(case: Case, mu: Array) -> Case:
-    """Replace the policy that collected the data."""
-    return case._replace(mu=solve(case.mdp, mu))
+def with_mu_towards(case: Case, target: Array, weight: Array) -> Case:
+    """Replace mu by (1 - weight) pi_k + weight target; weight [B]."""
+    return case._replace(mu=solve(case.mdp, case.pi_k.policy + weight[:, None, None] * (target - case.pi_k.policy)))
 
 
 def visitation_from(mdp: MDP, policy: Solved) -> Array:

@@ -7,37 +7,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppo.theory.lemmas import lemma_3_1
-from toppo.theory.mdp import Array, Case, max_tv, mean_kl, mean_tv, solve, with_mu
+from toppo.theory.mdp import Array, Case, max_tv, mean_kl, mean_tv, solve, with_mu_towards
 from toppo.theory.random_mdps import random_mdps, random_policies
-from toppo.theory.sharper_bounds import (
-    best_step_to_greedy,
-    bisect,
-    certificate,
-    explicit_radius,
-    policy_step,
-    second_order_bound,
-    strengthened,
-)
+from toppo.theory.sharper_bounds import best_step_to_greedy, bisect, explicit_radius, second_order_bound, strengthened
 
 DISCOUNTS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.995)
 DIRECTIONS = 4
 SHAPE = (4, 3)
 GRID = 10.0 ** np.linspace(-12.0, 0.0, 121)
 ALPHA = 0.03
+BOUNDS = {"paper": lemma_3_1, "strengthened": strengthened, "second_order": second_order_bound}
 
 
 class Radii(NamedTuple):
-    """The largest delta_max^{mu,pi_k} with a positive certificate, in the worst of the directions tried.  [B]
+    """The largest delta_max^{mu,pi_k} with a positive certificate by each bound, in the worst direction tried.  [B]
 
-    ``explicit`` is the radius proved for every direction.  Where the mean KL is alpha, ``certified_at_alpha`` is the
-    share of directions with a positive certificate and ``tv_at_alpha`` the median of the mean TV.
+    ``by_bound["explicit"]`` is the radius proved for every direction.  Where the mean KL is alpha,
+    ``certified_at_alpha`` is the share of directions with a positive certificate and ``tv_at_alpha`` the median of the
+    mean TV.
     """
 
     gamma: float
-    paper: Array
-    strengthened: Array
-    second_order: Array
-    explicit: Array
+    by_bound: dict[str, Array]
     certified_at_alpha: float
     tv_at_alpha: float
 
@@ -55,28 +46,24 @@ def radii(rng: np.random.Generator, processes: int, gamma: float) -> Radii:
     case = case._replace(pi=solve(mdp, best_step_to_greedy(case)[0]))
     spread = Case(*jax.tree.map(lambda part: np.repeat(part, DIRECTIONS, 0), case))
     target = random_policies(rng, processes * DIRECTIONS, *SHAPE)
-    paper, sharper, second_order = certified_distances(spread, target).reshape(3, processes, DIRECTIONS).min(-1)
-    at_alpha = with_mu(spread, mix(spread.pi_k.policy, target, weight_at_alpha(spread, target)))
+    distances = certified_distances(spread, target).reshape(len(BOUNDS), processes, DIRECTIONS).min(-1)
+    at_alpha = with_mu_towards(spread, target, weight_at_alpha(spread, target))
     return Radii(
         gamma=gamma,
-        paper=paper,
-        strengthened=sharper,
-        second_order=second_order,
-        explicit=explicit_radius(policy_step(case)),
-        certified_at_alpha=float((certificate(at_alpha) > 0.0).mean()),
+        by_bound=dict(zip(BOUNDS, distances, strict=True)) | {"explicit": explicit_radius(case)},
+        certified_at_alpha=float((lemma_3_1.sides(at_alpha).smaller > 0.0).mean()),
         tv_at_alpha=float(np.median(mean_tv(at_alpha.mu, at_alpha.pi_k.policy))),
     )
 
 
 def certified_distances(case: Case, target: Array) -> Array:
-    """The largest delta_max^{mu,pi_k} on the way to ``target`` up to which each bound is positive.  [3, B]"""
+    """The largest delta_max^{mu,pi_k} on the way to ``target`` up to which each bound is positive.  [bounds, B]"""
     reach = max_tv(target, case.pi_k.policy)
-    positive = np.ones((3, len(reach)), bool)
-    distances = np.zeros((3, len(reach)))
+    positive = np.ones((len(BOUNDS), len(reach)), bool)
+    distances = np.zeros(positive.shape)
     for weight in GRID:
-        moved = with_mu(case, mix(case.pi_k.policy, target, np.full(len(reach), weight)))
-        bounds = [bound.sides(moved).smaller for bound in (lemma_3_1, strengthened, second_order_bound)]
-        positive &= np.asarray(bounds) > 0.0
+        moved = with_mu_towards(case, target, np.full(len(reach), weight))
+        positive &= np.asarray([bound.sides(moved).smaller for bound in BOUNDS.values()]) > 0.0
         distances = np.where(positive, weight * reach, distances)
         if not positive.any():
             break
@@ -87,12 +74,6 @@ def weight_at_alpha(case: Case, target: Array) -> Array:
     """The mixing weight at which E_{rho^mu} KL(mu, pi_k) reaches alpha; 1 where it never does.  [B]"""
 
     def within(weight: Array) -> NDArray[np.bool_]:
-        moved = with_mu(case, mix(case.pi_k.policy, target, weight))
-        return np.asarray(mean_kl(moved.mu, case.pi_k.policy) <= ALPHA)
+        return mean_kl(with_mu_towards(case, target, weight).mu, case.pi_k.policy) <= ALPHA
 
     return bisect(within, len(target), halvings=20)
-
-
-def mix(policy: Array, target: Array, weight: Array) -> Array:
-    """(1 - weight) policy + weight target  [B, S, A]"""
-    return policy + weight[:, None, None] * (target - policy)

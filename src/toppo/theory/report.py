@@ -65,13 +65,11 @@ def radius_lines(report: Report) -> list[str]:
     """Summarise the radius study: four medians at each discount, and what is certified at the filter's alpha."""
     lines = ["Certified radius, median of max_s TV(mu, pi_k): Lemma 3.1 | strengthened | second order | Theorem 3.1"]
     for r in report.radii:
-        medians = [f"{float(np.median(x)):.1e}" for x in (r.paper, r.strengthened, r.second_order, r.explicit)]
+        medians = [f"{float(np.median(radii)):.1e}" for radii in r.by_bound.values()]
         lines.append(f"  gamma {r.gamma:<5g} " + " | ".join(medians))
     share = max(r.certified_at_alpha for r in report.radii)
-    lines.append(
-        f"  at mean KL = {radius.ALPHA:g} Lemma 3.1 certifies improvement in at most {share:.0%} of directions"
-    )
-    return lines
+    at_alpha = f"  at mean KL = {radius.ALPHA:g} Lemma 3.1 certifies improvement in at most {share:.0%} of directions"
+    return [*lines, at_alpha]
 
 
 def cosine_lines(report: Report) -> list[str]:
@@ -87,7 +85,8 @@ def write(report: Report, out: Path) -> list[Path]:
     """Write report.json, report.md and the figures into ``out``; the same report gives the same bytes."""
     from toppo.theory.figures import draw
 
-    texts = {"report.json": json.dumps(short(as_data(report)), indent=1) + "\n", "report.md": as_markdown(report)}
+    six_digits = json.loads(json.dumps(as_data(report)), parse_float=lambda number: float(f"{float(number):.6g}"))
+    texts = {"report.json": json.dumps(six_digits, indent=1) + "\n", "report.md": as_markdown(report)}
     for name, text in texts.items():
         write_output(out / name, text.encode())
     return [*(out / name for name in texts), *draw(report, out)]
@@ -131,23 +130,9 @@ def statement_data(result: Result) -> dict[str, object]:
     }
 
 
-def radius_data(r: radius.Radii) -> dict[str, object]:
+def radius_data(r: radius.Radii) -> dict[str, float]:
     """Turn the radii at one discount into JSON: medians, largest values, and the certificate at the filter's alpha."""
-    data: dict[str, object] = {
-        "gamma": r.gamma,
-        "certified_at_alpha": r.certified_at_alpha,
-        "tv_at_alpha": r.tv_at_alpha,
-    }
-    for name in ("paper", "strengthened", "second_order", "explicit"):
-        values = getattr(r, name)
-        data |= {f"{name}_median": float(np.median(values)), f"{name}_max": float(values.max())}
+    data = {"gamma": r.gamma, "certified_at_alpha": r.certified_at_alpha, "tv_at_alpha": r.tv_at_alpha}
+    for name, radii in r.by_bound.items():
+        data |= {f"{name}_median": float(np.median(radii)), f"{name}_max": float(radii.max())}
     return data
-
-
-def short(data: object) -> object:
-    """Round every number of the data to six significant digits."""
-    if isinstance(data, dict):
-        return {key: short(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [short(value) for value in data]
-    return float(f"{data:.6g}") if isinstance(data, float) else data

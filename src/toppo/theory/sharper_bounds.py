@@ -1,13 +1,12 @@
 """What is true beyond the paper: sharper bounds, and Theorem 3.1 with an explicit radius; letters as in ``lemmas``."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toppo.theory.lemmas import lemma_3_1, merged_form, second_order_penalty, surrogate_gain, with_linear_term
-from toppo.theory.mdp import Array, Case, expectation, max_abs, max_tv, mean_tv, solve, tv, with_mu
+from toppo.theory.mdp import Array, Case, expectation, max_abs, max_tv, mean_tv, solve, tv, with_mu_towards
 from toppo.theory.statement import Sides, lower_bound, statement
 
 INSIDE = 0.999
@@ -43,28 +42,12 @@ def second_order_bound(case: Case) -> Sides:
     return lower_bound(case.pi.eta - case.pi_k.eta, gain, penalty)
 
 
-def certificate(case: Case) -> Array:
-    """The right side of Lemma 3.1: where it is positive, pi is certified to be better than pi_k.  [B]"""
-    return lemma_3_1.sides(case).smaller
-
-
-class PolicyStep(NamedTuple):
-    """What G(d) depends on: L_{pi_k}(pi), eps = max |A^{pi_k}|, D = delta_max^{pi_k,pi}, delta^{pi_k,pi}.  [B]"""
-
-    gamma: Array
-    gain: Array
-    eps: Array
-    max_tv: Array
-    mean_tv: Array
-
-
 @statement("certificate-floor", "Floor of the certificate", "certificate >= G(d)", source="ours")
 def certificate_floor(case: Case) -> Sides:
     """Certificate of Lemma 3.1 >= G(d), d = delta_max^{mu,pi_k}; G(0) = F_{pi_k}(pi) is the bound of TRPO."""
     d = max_tv(case.mu.policy, case.pi_k.policy)
-    step = policy_step(case)
-    floor = floor_at(step, d)
-    return Sides(floor, certificate(case), floor_at(step, np.zeros_like(d)) - floor)
+    floor = floor_of(case)
+    return Sides(floor(d), lemma_3_1.sides(case).smaller, floor(np.zeros_like(d)) - floor(d))
 
 
 @statement("theorem-3-1", "Theorem 3.1, alpha explicit", "certificate >= 0 for d(mu, pi_k) <= alpha", source="ours")
@@ -73,9 +56,9 @@ def theorem_3_1(case: Case) -> Sides:
     pi, gain = best_step_to_greedy(case)
     case = case._replace(pi=solve(case.mdp, pi))
     d = max_tv(case.mu.policy, case.pi_k.policy)
-    shrink = np.minimum(1.0, INSIDE * explicit_radius(policy_step(case)) / np.maximum(d, 1e-300))
-    mu = case.pi_k.policy + shrink[:, None, None] * (case.mu.policy - case.pi_k.policy)
-    return Sides(np.zeros_like(gain), certificate(with_mu(case, mu)), gain)
+    shrink = np.minimum(1.0, INSIDE * explicit_radius(case) / np.maximum(d, 1e-300))
+    near = with_mu_towards(case, case.mu.policy, shrink)
+    return Sides(np.zeros_like(gain), lemma_3_1.sides(near).smaller, gain)
 
 
 def best_step_to_greedy(case: Case) -> tuple[Array, Array]:
@@ -89,32 +72,30 @@ def best_step_to_greedy(case: Case) -> tuple[Array, Array]:
     return policy, step * gain - step**2 * penalty
 
 
-def policy_step(case: Case) -> PolicyStep:
-    """Measure the step from pi_k to pi."""
-    return PolicyStep(
-        gamma=case.mdp.gamma,
-        gain=surrogate_gain(case._replace(mu=case.pi_k), case.pi.policy),
-        eps=max_abs(case.pi_k.adv),
-        max_tv=max_tv(case.pi_k.policy, case.pi.policy),
-        mean_tv=mean_tv(case.pi_k, case.pi.policy),
-    )
+def floor_of(case: Case) -> Callable[[Array], Array]:
+    """Return G of docs/theory.md: no mu within d of pi_k has a smaller certificate than G(d).  [B] -> [B]"""
+    gamma = case.mdp.gamma
+    gain = surrogate_gain(case._replace(mu=case.pi_k), case.pi.policy)
+    eps = max_abs(case.pi_k.adv)
+    max_step = max_tv(case.pi_k.policy, case.pi.policy)
+    mean_step = mean_tv(case.pi_k, case.pi.policy)
+
+    def floor(d: Array) -> Array:
+        kappa_d = 2.0 * (1.0 + gamma) / (1.0 - gamma) * d
+        nu_d = gamma / (1.0 - gamma) * d
+        surrogate_loss = eps * (kappa_d + 4.0 * nu_d * max_step) / (1.0 - gamma)
+        linear_term = eps * kappa_d * (1.0 + kappa_d) / (1.0 - gamma)
+        distances = (max_step + d) * (mean_step + d + nu_d * max_step)
+        second_order_term = 4.0 * gamma / (1.0 - gamma) ** 2 * eps * (1.0 + kappa_d) * distances
+        return np.asarray(gain - surrogate_loss - linear_term - second_order_term)
+
+    return floor
 
 
-def floor_at(step: PolicyStep, d: Array) -> Array:
-    """G(d) of docs/theory.md: no mu within d of pi_k has a smaller certificate.  [B]"""
-    gamma = step.gamma
-    kappa_d = 2.0 * (1.0 + gamma) / (1.0 - gamma) * d
-    nu_d = gamma / (1.0 - gamma) * d
-    surrogate_loss = step.eps * (kappa_d + 4.0 * nu_d * step.max_tv) / (1.0 - gamma)
-    linear_term = step.eps * kappa_d * (1.0 + kappa_d) / (1.0 - gamma)
-    distances = (step.max_tv + d) * (step.mean_tv + d + nu_d * step.max_tv)
-    second_order_term = 4.0 * gamma / (1.0 - gamma) ** 2 * step.eps * (1.0 + kappa_d) * distances
-    return np.asarray(step.gain - surrogate_loss - linear_term - second_order_term)
-
-
-def explicit_radius(step: PolicyStep) -> Array:
+def explicit_radius(case: Case) -> Array:
     """alpha: the largest d with G(d) >= 0 (G decreases in d); 0 where F_{pi_k}(pi) <= 0.  [B]"""
-    return bisect(lambda d: np.asarray(floor_at(step, d) >= 0.0), len(step.gamma), halvings=60)
+    floor = floor_of(case)
+    return bisect(lambda d: floor(d) >= 0.0, len(case.mdp.gamma), halvings=60)
 
 
 def bisect(within: Callable[[Array], NDArray[np.bool_]], count: int, halvings: int) -> Array:
