@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from toppo.theory.lemmas import lemma_3_1, performance_difference
-from toppo.theory.mdp import MDP, Array, Case, Instance, clipped_surrogate, kl, mean_kl, solve, solve_case, surrogate
-from toppo.theory.random_mdps import random_instances, sharp_example
+from toppo.theory.mdp import MDP, Array, Case, clipped_surrogate, kl, mean_kl, solve, solve_case, surrogate
+from toppo.theory.random_mdps import random_cases, sharp_example
 from toppo.theory.sharper_bounds import second_order_bound, strengthened
 
 
@@ -23,7 +23,7 @@ def leaving(p: float) -> Array:
 
 
 def chain_case() -> Case:
-    return solve_case(Instance(mdp=chain(), mu=leaving(0.5), pi_k=leaving(0.75), pi=leaving(1.0)))
+    return solve_case(chain(), mu=leaving(0.5), pi_k=leaving(0.75), pi=leaving(1.0))
 
 
 def test_chain_solved_by_hand() -> None:
@@ -53,9 +53,9 @@ def test_bounds_on_the_chain_by_hand() -> None:
 
 def test_solution_against_iteration() -> None:
     rng = np.random.default_rng(0)
-    instance = random_instances(rng, 20, (4, 3), np.full(20, 0.8))
-    mdp = instance.mdp
-    policy = instance.pi
+    case = random_cases(rng, 20, (4, 3), np.full(20, 0.8))
+    mdp = case.mdp
+    policy = case.pi.policy
     at = mdp.rho0
     v = np.zeros((20, 4))
     rho = np.zeros((20, 4))
@@ -71,12 +71,12 @@ def test_solution_against_iteration() -> None:
 
 def test_ten_thousand_processes_at_once() -> None:
     rng = np.random.default_rng(0)
-    case = solve_case(random_instances(rng, 10_000, (5, 3), np.full(10_000, 0.95)))
+    case = random_cases(rng, 10_000, (5, 3), np.full(10_000, 0.95))
     np.testing.assert_allclose(case.pi.rho.sum(-1), 1.0, atol=1e-12)
 
 
 def test_surrogates_are_sums_over_pairs() -> None:
-    case = solve_case(random_instances(np.random.default_rng(1), 5, (3, 2), np.full(5, 0.9)))
+    case = random_cases(np.random.default_rng(1), 5, (3, 2), np.full(5, 0.9))
     mu = case.mu
     expected_linear = np.zeros(5)
     expected_clipped = np.zeros(5)
@@ -105,6 +105,6 @@ def test_kl_of_close_and_of_singular_policies() -> None:
 
 def test_sharp_example_is_as_computed() -> None:
     gamma = np.asarray([0.1, 0.5, 0.9, 0.99])
-    case = solve_case(sharp_example(gamma, 0.05))
+    case = sharp_example(gamma, 0.05)
     np.testing.assert_allclose(case.mu.v, 0.0, atol=1e-4)
     np.testing.assert_allclose(np.abs(case.mu.adv).max((1, 2)), 1.0, atol=1e-4)

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 from toppo.theory.counterexample import clearly_violated, describe, simplified
-from toppo.theory.mdp import MDP, Array, Case, Instance, Solved, clipped_surrogate, expectation, solve, solve_case
+from toppo.theory.mdp import MDP, Array, Case, Solved, clipped_surrogate, expectation, solve, solve_case
 from toppo.theory.ppo_theorem import (
     CLIP_EPS,
     clip_range_update,
@@ -15,13 +15,13 @@ from toppo.theory.ppo_theorem import (
     tabular_update,
     theorem_shared_rows,
 )
-from toppo.theory.random_mdps import random_batches, random_instances, random_policies
+from toppo.theory.random_mdps import random_batches, random_cases, random_policies
 from toppo.theory.search import climb
 from toppo.theory.statement import bound_violated
 
 
 def cases(count: int, shape: tuple[int, int]) -> Case:
-    return solve_case(random_instances(np.random.default_rng(2), count, shape, np.full(count, 0.9)))
+    return random_cases(np.random.default_rng(2), count, shape, np.full(count, 0.9))
 
 
 def objective(pi_k: Solved, policy: Array) -> Array:
@@ -78,7 +78,7 @@ def test_tabular_arg_max_beats_every_other_policy() -> None:
 
 def test_tabular_arg_max_improves_every_state_it_visits() -> None:
     for batch in random_batches(np.random.default_rng(4), 2000, (0.5, 0.9, 0.99)):
-        pi_k, after = tabular_update(solve_case(batch))
+        pi_k, after = tabular_update(batch)
         assert (expectation(after.policy, pi_k.adv) >= -1e-12).all()
         assert (after.v >= pi_k.v - 1e-9).all()
 
@@ -95,7 +95,7 @@ def uniform_case(transition: Array, reward: Array, rho0: Array) -> Case:
     """Two states and two actions at gamma = 0.9; all three policies are uniform."""
     even = np.full((1, 2, 2), 0.5)
     mdp = MDP(transition=transition[None], reward=reward[None], gamma=np.asarray([0.9]), rho0=rho0[None])
-    return solve_case(Instance(mdp=mdp, mu=even, pi_k=even, pi=even))
+    return solve_case(mdp, mu=even, pi_k=even, pi=even)
 
 
 def test_known_counterexample_lowers_both_values() -> None:
@@ -145,7 +145,7 @@ def test_policies_of_the_clip_range_have_the_sign_they_are_said_to_have() -> Non
 
 def test_shrinking_keeps_what_it_shrinks() -> None:
     found = climb(theorem_shared_rows._replace(discounts=(0.9,)), np.random.default_rng(0), 150, (2, 2))
-    small = simplified(theorem_shared_rows, found.instance)
+    small = simplified(theorem_shared_rows, found.case)
     assert clearly_violated(theorem_shared_rows, small)
     assert (np.round(small.mdp.transition, 2) == small.mdp.transition).all()
     text = "\n".join(describe(theorem_shared_rows, small))

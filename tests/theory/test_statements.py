@@ -9,7 +9,6 @@ from toppo.theory import sharper_bounds
 from toppo.theory.catalogue import STATEMENTS
 from toppo.theory.lemma_4_1 import definition_3_1, equal_loss, equal_loss_second_order, mean_distance, worst_penalties
 from toppo.theory.lemmas import lemma_2_1, lemma_3_1
-from toppo.theory.mdp import solve_case
 from toppo.theory.random_mdps import random_batches, sharp_example
 from toppo.theory.run import Result, check, named_rng
 from toppo.theory.statement import Sides, bound_violated, penalty_share, relative_error, violated
@@ -67,7 +66,7 @@ def test_false_statement_is_found_false(key: str) -> None:
 @pytest.mark.parametrize("key", [*NEEDED, "certificate-floor"])
 def test_without_its_penalty_a_bound_fails(key: str) -> None:
     batches = random_batches(named_rng(SEED, key), 300, BY_KEY[key].discounts)
-    sides = [BY_KEY[key].sides(solve_case(batch)) for batch in batches]
+    sides = [BY_KEY[key].sides(batch) for batch in batches]
     assert sum(int(bound_violated(with_scaled_penalty(s, 0.0)).sum()) for s in sides) > 10
     assert sum(int(bound_violated(s).sum()) for s in sides) == 0
 
@@ -76,13 +75,13 @@ def test_without_its_penalty_a_bound_fails(key: str) -> None:
 def test_below_its_measured_tightness_a_bound_fails(key: str) -> None:
     found = result(key).worst
     assert found is not None
-    sides = BY_KEY[key].sides(solve_case(found.instance))
+    sides = BY_KEY[key].sides(found.case)
     assert bound_violated(with_scaled_penalty(sides, 0.99 * found.score))[0]
     assert not bound_violated(with_scaled_penalty(sides, 1.01 * found.score))[0]
 
 
 def test_beyond_its_radius_theorem_3_1_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = [solve_case(b) for b in random_batches(np.random.default_rng(SEED), 300, (0.5, 0.9))]
+    cases = random_batches(np.random.default_rng(SEED), 300, (0.5, 0.9))
     assert sum(int(bound_violated(sharper_bounds.theorem_3_1.sides(case)).sum()) for case in cases) == 0
     monkeypatch.setattr(sharper_bounds, "INSIDE", 10.0)
     assert sum(int(bound_violated(sharper_bounds.theorem_3_1.sides(case)).sum()) for case in cases) > 10
@@ -90,7 +89,7 @@ def test_beyond_its_radius_theorem_3_1_fails(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_identity_with_a_wrong_factor_fails() -> None:
     statement = BY_KEY["corollary-a1-q"]
-    sides = statement.sides(solve_case(random_batches(np.random.default_rng(SEED), 60, (0.9,))[0]))
+    sides = statement.sides(random_batches(np.random.default_rng(SEED), 60, (0.9,))[0])
     assert not violated(statement, sides).any()
     assert violated(statement, sides._replace(larger=sides.larger / 0.9)).any()
 
@@ -98,7 +97,7 @@ def test_an_identity_with_a_wrong_factor_fails() -> None:
 @pytest.mark.parametrize("delta", [0.1, 0.01])
 def test_trpo_coefficient_cannot_be_lowered(delta: float) -> None:
     gamma = np.asarray([0.1, 0.5, 0.9])
-    case = solve_case(sharp_example(gamma, delta))
+    case = sharp_example(gamma, delta)
     share = (1.0 - gamma) / (1.0 - gamma + gamma * delta)
     for bound in (lemma_2_1, lemma_3_1, sharper_bounds.second_order_bound):
         np.testing.assert_allclose(penalty_share(bound.sides(case)), share, atol=1e-3)
@@ -119,7 +118,7 @@ def test_merged_form_fails_only_below_a_third() -> None:
 
 
 def test_floor_is_below_the_certificate_and_meets_it_at_no_distance() -> None:
-    case = solve_case(random_batches(np.random.default_rng(SEED), 60, (0.9,))[3])
+    case = random_batches(np.random.default_rng(SEED), 60, (0.9,))[3]
     case = case._replace(mu=case.pi_k)
     sides = sharper_bounds.certificate_floor.sides(case)
     np.testing.assert_allclose(sides.smaller, sides.larger, atol=1e-9)

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from toppo.theory.mdp import Array, Case, Instance, Solved, clipped_surrogate, expectation, solve_case
+from toppo.theory.mdp import MDP, Array, Case, Solved, clipped_surrogate, expectation, solve_case
 from toppo.theory.ppo_theorem import CLIP_EPS, clip_range_update, deterministic_update, shared_rows_update
 from toppo.theory.statement import Statement, score, violated
 
 MIN_SCORE = 1.05
 SIMPLE_REWARDS = (-1.0, 1.0, 0.0)
-POLICIES = ("mu", "pi_k", "pi")
 UPDATES = {
     "ppo-theorem": shared_rows_update,
     "ppo-theorem-sign": clip_range_update,
@@ -19,36 +18,36 @@ UPDATES = {
 }
 
 
-def clearly_violated(statement: Statement[Case], instance: Instance) -> bool:
+def clearly_violated(statement: Statement[Case], case: Case) -> bool:
     """Tell whether the statement fails here by a clear margin."""
     with np.errstate(all="ignore"):
-        sides = statement.sides(solve_case(instance))
+        sides = statement.sides(case)
         return bool(violated(statement, sides)[0] and score(statement, sides)[0] > MIN_SCORE)
 
 
-def simplified(statement: Statement[Case], instance: Instance) -> Instance:
+def simplified(statement: Statement[Case], case: Case) -> Case:
     """Round to as few decimals as still violate the statement, then replace place by place with simpler values."""
-    shorter = (rounded(instance, decimals) for decimals in (1, 2, 3, 4))
-    instance = next((short for short in shorter if clearly_violated(statement, short)), instance)
-    instance = Instance(*jax.tree.map(np.array, instance))
+    shorter = (rounded(case, decimals) for decimals in (1, 2, 3, 4))
+    case = next((short for short in shorter if clearly_violated(statement, short)), case)
+    mdp, *policies = jax.tree.map(np.array, (case.mdp, case.mu.policy, case.pi_k.policy, case.pi.policy))
     # Twice: a value that was needed at first may not be needed once others are simple.
-    for values, place, simpler in 2 * list(simplifications(instance)):
+    for values, place, simpler in 2 * list(simplifications(mdp, policies)):
         before = np.array(values[place])
         values[place] = simpler
-        if not clearly_violated(statement, instance):
+        if not clearly_violated(statement, solve_case(mdp, *policies)):
             values[place] = before
-    return instance
+    return solve_case(mdp, *policies)
 
 
-def rounded(instance: Instance, decimals: int) -> Instance:
+def rounded(case: Case, decimals: int) -> Case:
     """Round all numbers; rows still sum to 1 and policies keep full support."""
-    mdp = instance.mdp._replace(
-        transition=rounded_rows(instance.mdp.transition, decimals),
-        reward=np.round(instance.mdp.reward, decimals),
-        rho0=rounded_rows(instance.mdp.rho0, decimals),
+    mdp = case.mdp._replace(
+        transition=rounded_rows(case.mdp.transition, decimals),
+        reward=np.round(case.mdp.reward, decimals),
+        rho0=rounded_rows(case.mdp.rho0, decimals),
     )
-    policies = {name: rounded_rows(getattr(instance, name), decimals, 10.0**-decimals) for name in POLICIES}
-    return Instance(mdp=mdp, **policies)
+    policies = [rounded_rows(solved.policy, decimals, 10.0**-decimals) for solved in (case.mu, case.pi_k, case.pi)]
+    return solve_case(mdp, *policies)
 
 
 def rounded_rows(p: Array, decimals: int, least: float = 0.0) -> Array:
@@ -57,12 +56,11 @@ def rounded_rows(p: Array, decimals: int, least: float = 0.0) -> Array:
     return np.round(np.concatenate([head, 1.0 - head.sum(-1, keepdims=True)], -1), decimals)
 
 
-def simplifications(instance: Instance) -> Iterator[tuple[Array, tuple[int, ...], Array | float]]:
+def simplifications(mdp: MDP, policies: list[Array]) -> Iterator[tuple[Array, tuple[int, ...], Array | float]]:
     """Yield an array, a place and a value for every simplification: fewer decimals, then the simplest values."""
-    mdp = instance.mdp
     states, actions = mdp.reward.shape[1:]
     pairs = [(0, *pair) for pair in np.ndindex(states, actions)]
-    policy_rows = [(policy, (0, s)) for policy in instance[1:] for s in range(states)]
+    policy_rows = [(policy, (0, s)) for policy in policies for s in range(states)]
     for decimals in (2, 1):
         for pair in pairs:
             yield mdp.transition, pair, rounded_rows(mdp.transition[pair], decimals)
@@ -80,16 +78,15 @@ def simplifications(instance: Instance) -> Iterator[tuple[Array, tuple[int, ...]
             yield mdp.reward, pair, reward
 
 
-def describe(statement: Statement[Case], instance: Instance) -> list[str]:
+def describe(statement: Statement[Case], case: Case) -> list[str]:
     """Write down the process, its policies and the two sides of the statement."""
-    mdp = instance.mdp
-    case = solve_case(instance)
+    mdp = case.mdp
     lines = [f"gamma = {mdp.gamma[0]:.4g}, start {vector(mdp.rho0[0])}"]
     for s, a in np.ndindex(mdp.reward.shape[1:]):
         lines.append(f"s{s}, a{a}: reward {mdp.reward[0, s, a]:g}, next state {vector(mdp.transition[0, s, a])}")
     if statement.key in UPDATES:
         return lines + describe_update(*UPDATES[statement.key](case))
-    lines += [f"{name} = {rows(getattr(instance, name)[0])}" for name in POLICIES]
+    lines += [f"{name} = {rows(getattr(case, name).policy[0])}" for name in ("mu", "pi_k", "pi")]
     sides = statement.sides(case)
     return [*lines, f"claimed: {sides.larger[0]:.4f} >= {sides.smaller[0]:.4f}"]
 

@@ -41,10 +41,7 @@ def paths_from(mdp: MDP, policy: Array, state: int, action: int) -> Iterator[tup
 
 
 def all_paths(mdp: MDP, policy: Array) -> tuple[NDArray[np.int64], Array]:
-    """List every path from every pair (s, a) of the states that can be left, and its probability given the pair.
-
-    The first result has state, action and next state of each step [3, T, n]; short paths are padded at the end.
-    """
+    """List paths from every pair: their steps (s, a, s') [3, T, n], padded, and probabilities given the pair [n]."""
     last = len(policy) - 1
     found = [path for pair in np.ndindex(last, policy.shape[1]) for path in paths_from(mdp, policy, *pair)]
     steps = [path + [(last, 0, last)] * (last - len(path)) for path, _ in found]
@@ -56,12 +53,11 @@ def mean_advantage(mdp: MDP, mu: Array, value: Array, lam: float, pi_k: Array | 
     (state, action, next_state), probability = all_paths(mdp, mu)
     terminated = next_state == len(mu) - 1
     segment = (mdp.reward[0][state, action], value[state], value[next_state], terminated, terminated)
-    gamma = float(mdp.gamma[0])
     with jax.enable_x64(True):
         if pi_k is None:
-            adv, _ = compiled_gae(*segment, gamma, lam)
+            adv, _ = compiled_gae(*segment, mdp.gamma[0], lam)
         else:
-            adv, _ = compiled_vtrace(*segment, (pi_k / mu)[state, action], gamma, lam)
+            adv, _ = compiled_vtrace(*segment, (pi_k / mu)[state, action], mdp.gamma[0], lam)
     total = np.zeros((len(mu) - 1, mu.shape[1]))
     np.add.at(total, (state[0], action[0]), probability * np.asarray(adv[0]))
     return total
@@ -83,8 +79,8 @@ def gae_identity(rng: np.random.Generator, count: int = 20) -> Sides:
         critic = np.append(rng.normal(size=3), 0.0)
         pairs.append((mean_advantage(mdp, mu, exact.v[0], float(rng.random())), exact.adv[0, :-1]))
         pairs.append((mean_advantage(mdp, mu, critic, 1.0), exact.q[0, :-1] - critic[:-1, None]))
-    mean, exact_value = np.asarray(pairs).swapaxes(0, 1)
-    return identity(mean, exact_value, np.ones(2 * count))
+    mean, expected = np.swapaxes(pairs, 0, 1)
+    return identity(mean, expected, np.ones(2 * count))
 
 
 @statement("vtrace", "V-trace of the code", "mean over all paths = A^pi_rhobar", source="ours", kind="identity")
@@ -96,5 +92,5 @@ def vtrace_identity(rng: np.random.Generator, count: int = 20) -> Sides:
         mu, pi_k = full_support(rng.gamma(1.0, size=(2, 4, 2)))
         exact = solve(mdp, truncated_policy(mu, pi_k)[None])
         pairs.append((mean_advantage(mdp, mu, exact.v[0], float(rng.random()), pi_k), exact.adv[0, :-1]))
-    mean, exact_value = np.asarray(pairs).swapaxes(0, 1)
-    return identity(mean, exact_value, np.ones(count))
+    mean, expected = np.swapaxes(pairs, 0, 1)
+    return identity(mean, expected, np.ones(count))

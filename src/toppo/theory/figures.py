@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toppo.plotting import COLOURS, INK, MORE_COLOURS, WARNING, add_legend, save, set_labels, set_title, subplots
+from toppo.plotting import COLOURS, INK, MORE_COLOURS, WARNING, add_legend, panels, save, set_labels, set_title
 from toppo.theory import gradient, radius
 from toppo.theory.mdp import Array
 from toppo.theory.run import Report, Result
@@ -29,8 +29,7 @@ def draw(report: Report, out: Path) -> list[Path]:
 def tightness(report: Report) -> "Figure":
     """Draw the penalty share of every bound: the spread at random, the worst at random, the worst by search."""
     bounds = [result for result in report.results if result.statement.kind == "bound" and result.worst is not None]
-    figure, axes = subplots(1, 1, width=9.0, height=0.36 * len(bounds) + 1.5)
-    axis = axes[0, 0]
+    figure, (axis,) = panels(1, width=9.0, height=0.36 * len(bounds) + 1.5)
     axis.axvspan(1.0, MAX_SHARE, color=WARNING, alpha=0.07)
     axis.axvline(1.0, color=WARNING, linewidth=1)
     draw_spread(axis, bounds)
@@ -48,9 +47,8 @@ def tightness(report: Report) -> "Figure":
 
 def draw_spread(axis: "Axes", bounds: list[Result]) -> None:
     """Draw bars for the middle 90% and 50% of random processes, and a tick at the median."""
-    scores = [result.scores[np.isfinite(result.scores)] for result in bounds]
-    quantiles = np.asarray([np.quantile(visible(s), (0.05, 0.25, 0.5, 0.75, 0.95)) for s in scores])
-    low, first, median, third, high = quantiles.T
+    quantiles = [np.nanquantile(visible(result.scores), (0.05, 0.25, 0.5, 0.75, 0.95)) for result in bounds]
+    low, first, median, third, high = np.transpose(quantiles)
     rows = np.arange(len(bounds))
     axis.hlines(rows, low, high, color=INK, alpha=0.5, linewidth=1.5, label="middle 90%")
     axis.hlines(rows, first, third, color=INK, alpha=0.35, linewidth=6, label="middle 50%")
@@ -78,8 +76,7 @@ def visible(shares: Array) -> Array:
 
 def certified_radius(report: Report) -> "Figure":
     """Draw the certified radius against the discount, with the distance that the filter allows."""
-    figure, axes = subplots(1, 1, width=7.5, height=4.6)
-    axis = axes[0, 0]
+    figure, (axis,) = panels(1, width=7.5, height=4.6)
     horizon = [1.0 / (1.0 - r.gamma) for r in report.radii]
     curves = (
         ("second_order", "second-order bound", "s-"),
@@ -107,8 +104,7 @@ def certified_radius(report: Report) -> "Figure":
 
 def direction(report: Report) -> "Figure":
     """Draw 1 - cosine with the true policy gradient against the distance of the data."""
-    figure, axes = subplots(1, 1, width=7.5, height=4.6)
-    axis = axes[0, 0]
+    figure, (axis,) = panels(1, width=7.5, height=4.6)
     bins = list(gradient.binned(report.cosines))
     centres = [float(np.sqrt(b.low * b.high)) for b in bins]
     for name, label, colour in (("own", "A^mu (ToPPO)", "toppo"), ("current", "A^pi_k (exact)", "geppo")):

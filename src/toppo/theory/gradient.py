@@ -1,6 +1,6 @@
 """The angle between the surrogate's gradient at pi_k and the policy gradient, by the distance of the data."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -38,8 +38,7 @@ class Bin(NamedTuple):
 
 def study(rng: np.random.Generator, processes: int) -> Cosines:
     """Compare gradients on random processes; mu is pi_k with log-probabilities disturbed by log-uniform noise."""
-    gamma = np.asarray(rng.choice(DISCOUNTS, processes))
-    mdp = random_mdps(rng, processes, SHAPE, gamma)
+    mdp = random_mdps(rng, processes, SHAPE, gamma=rng.choice(DISCOUNTS, processes))
     policy = random_policies(rng, processes, *SHAPE)
     noise = 10.0 ** rng.uniform(-2.3, 0.7, (processes, 1, 1)) * rng.normal(size=policy.shape)
     mu = solve(mdp, full_support(policy * np.exp(noise)))
@@ -51,39 +50,37 @@ def study(rng: np.random.Generator, processes: int) -> Cosines:
 
 def surrogate_gradient(mu: Solved, pi_k: Array, adv: Array) -> Array:
     """d/dlogits at pi_k of E_{rho^mu} min(r A, clip(r, l, u) A), the objective that trains.  [B, S, A]"""
-    with jax.enable_x64(True):
-        return np.asarray(objective_gradient(jnp.log(pi_k), mu.rho[..., None] * mu.policy, mu.policy, pi_k, adv))
+
+    def objective(logits: jax.Array) -> jax.Array:
+        ratio = jax.nn.softmax(logits) / mu.policy
+        per_pair = clipped_around(ratio, jnp.asarray(adv), jnp.asarray(pi_k / mu.policy), CLIP_EPS)
+        return jnp.sum(mu.rho[..., None] * mu.policy * per_pair)
+
+    return logit_gradient(objective, pi_k)
 
 
 def return_gradient(mdp: MDP, policy: Array) -> Array:
     """d eta / dlogits, by automatic differentiation of the linear solve.  [B, S, A]"""
+
+    def total_return(logits: jax.Array) -> jax.Array:
+        pi = jax.nn.softmax(logits)
+        system = jnp.eye(pi.shape[1]) - mdp.gamma[:, None, None] * jnp.einsum("bsa,bsat->bst", pi, mdp.transition)
+        values = jnp.linalg.solve(system, (pi * mdp.reward).sum(-1)[..., None])[..., 0]
+        return jnp.sum(mdp.rho0 * values)
+
+    return logit_gradient(total_return, policy)
+
+
+def logit_gradient(total: Callable[[jax.Array], jax.Array], policy: Array) -> Array:
+    """Differentiate a sum over all processes: each has its own logits, so their gradients do not mix.  [B, S, A]"""
     with jax.enable_x64(True):
-        return np.asarray(compiled_return_gradient(jnp.log(policy), mdp))
-
-
-def objective(logits: jax.Array, weight: jax.Array, mu: jax.Array, pi_k: jax.Array, adv: jax.Array) -> jax.Array:
-    """The sum of the clipped surrogates; each process has its own logits, so the gradients do not mix.  []"""
-    return (weight * clipped_around(jax.nn.softmax(logits) / mu, adv, pi_k / mu, CLIP_EPS)).sum()
-
-
-def total_return(logits: jax.Array, mdp: MDP) -> jax.Array:
-    """The sum of eta over all processes.  []"""
-    pi = jax.nn.softmax(logits)
-    system = jnp.eye(pi.shape[1]) - mdp.gamma[:, None, None] * jnp.einsum("bsa,bsat->bst", pi, mdp.transition)
-    values: jax.Array = jnp.linalg.solve(system, (pi * mdp.reward).sum(-1)[..., None])[..., 0]
-    return jnp.sum(mdp.rho0 * values)
-
-
-objective_gradient = jax.jit(jax.grad(objective))
-compiled_return_gradient = jax.jit(jax.grad(total_return))
+        return np.asarray(jax.grad(total)(jnp.log(policy)))
 
 
 def cosine(x: Array, y: Array) -> Array:
     """The cosine of the angle between two gradients of each process; NaN where one is zero.  [B]"""
-    x = x.reshape(len(x), -1)
-    y = y.reshape(len(y), -1)
-    lengths = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
-    return np.asarray(np.where(lengths > 1e-14, (x * y).sum(-1) / np.maximum(lengths, 1e-14), np.nan))
+    lengths = np.linalg.norm(x, axis=(1, 2)) * np.linalg.norm(y, axis=(1, 2))
+    return np.asarray(np.where(lengths > 1e-14, (x * y).sum((1, 2)) / np.maximum(lengths, 1e-14), np.nan))
 
 
 def binned(cosines: Cosines, edges: Array = EDGES) -> Iterator[Bin]:

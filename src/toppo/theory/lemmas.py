@@ -6,7 +6,7 @@ In the docstrings r is pi/mu, gain is eta(pi) - eta(pi_k), eps is max |A^mu| (Le
 
 import numpy as np
 
-from toppo.theory.mdp import Array, Case, expectation, max_abs, max_tv, mean_kl, mean_tv, surrogate, tv, visitation_from
+from toppo.theory.mdp import Array, Case, expectation, max_abs, max_tv, mean_kl, mean_tv, surrogate, tv
 from toppo.theory.statement import Sides, at_most, identity, lower_bound, statement
 
 
@@ -22,9 +22,9 @@ def performance_difference(case: Case) -> Sides:
 @statement("corollary-a1-v", "Corollary A.1 (V)", "the same from any state", kind="identity")
 def corollary_a1_v(case: Case) -> Sides:
     """Corollary A.1: V^pi(s0) - V^{pi_k}(s0) = 1/(1-gamma) E_{rho^pi(.|s0), pi}[A^{pi_k}]  [B, S]"""
-    visits = visitation_from(case.mdp, case.pi)
-    gain = expectation(case.pi.policy, case.pi_k.adv)
-    right = np.einsum("bst,bt->bs", visits, gain) / (1.0 - case.mdp.gamma)[:, None]
+    gamma = case.mdp.gamma[:, None]
+    visits = (1.0 - gamma[..., None]) * case.pi.resolvent
+    right = np.einsum("bst,bt->bs", visits, expectation(case.pi.policy, case.pi_k.adv)) / (1.0 - gamma)
     return identity(case.pi.v - case.pi_k.v, right, max_abs(case.pi_k.v))
 
 
@@ -32,10 +32,9 @@ def corollary_a1_v(case: Case) -> Sides:
 def corollary_a1_q(case: Case) -> Sides:
     """Corollary A.1: Q^pi - Q^{pi_k} = gamma/(1-gamma) E_{rho^pi(.|s'), pi}[A^{pi_k}], s' ~ P(.|s0,a0)  [B, S, A]"""
     gamma = case.mdp.gamma[:, None, None]
-    visits = np.einsum("bsat,btu->bsau", case.mdp.transition, visitation_from(case.mdp, case.pi))
-    gain = expectation(case.pi.policy, case.pi_k.adv)
-    right = gamma / (1.0 - gamma) * np.einsum("bsat,bt->bsa", visits, gain)
-    return identity(case.pi.q - case.pi_k.q, right, max_abs(case.pi_k.v))
+    visits = np.einsum("bsat,btu->bsau", case.mdp.transition, (1.0 - gamma) * case.pi.resolvent)
+    gain = np.einsum("bsat,bt->bsa", visits, expectation(case.pi.policy, case.pi_k.adv))
+    return identity(case.pi.q - case.pi_k.q, gamma / (1.0 - gamma) * gain, max_abs(case.pi_k.v))
 
 
 @statement("lemma-a2", "Lemma A.2", "|rho^pi - rho^mu| <= g/(1-g) E|pi - mu|")
@@ -84,7 +83,7 @@ def lemma_2_1(case: Case) -> Sides:
 def lemma_3_1(case: Case) -> Sides:
     """Lemma 3.1: gain >= L_mu(pi) - 2(1+gamma)/(1-gamma)^2 eps delta_max^{mu,pi_k} - C eps (delta_max delta)^{mu,pi}"""
     gamma = case.mdp.gamma
-    return with_linear_term(case, 2.0 * (1.0 + gamma) / (1.0 - gamma) ** 2)
+    return with_linear_term(case, 2.0 * (1.0 + gamma) / (1.0 - gamma) ** 2, max_tv(case.mu.policy, case.pi_k.policy))
 
 
 @statement("lemma-3-1-linear", "Lemma 3.1 at pi = mu", "its linear term alone")
@@ -96,7 +95,7 @@ def lemma_3_1_linear(case: Case) -> Sides:
 @statement("merged", "Merged form, any g", "linear term 4g eps/(1-g)^2")
 def merged_form(case: Case) -> Sides:
     """The "Derivation" paragraph: gain >= L_mu(pi) - C eps [delta_max^{mu,pi_k} + (delta_max delta)^{mu,pi}]"""
-    return with_linear_term(case, second_order_coefficient(case))
+    return with_linear_term(case, second_order_coefficient(case), max_tv(case.mu.policy, case.pi_k.policy))
 
 
 @statement("lemma-4-1-triangle", "Lemma 4.1, triangle step", "E TV(mu,pi) <= sum of steps")
@@ -106,10 +105,9 @@ def lemma_4_1_triangle(case: Case) -> Sides:
     return at_most(mean_tv(case.mu, case.pi.policy), expectation(case.mu.rho, steps))
 
 
-def with_linear_term(case: Case, coefficient: Array) -> Sides:
-    """gain >= L_mu(pi) - coefficient eps delta_max^{mu,pi_k} - C eps (delta_max delta)^{mu,pi}"""
-    linear_term = coefficient * max_abs(case.mu.adv) * max_tv(case.mu.policy, case.pi_k.policy)
-    penalty = linear_term + second_order_penalty(case, case.pi.policy)
+def with_linear_term(case: Case, coefficient: Array, distance: Array) -> Sides:
+    """gain >= L_mu(pi) - coefficient eps distance - C eps (delta_max delta)^{mu,pi}"""
+    penalty = coefficient * max_abs(case.mu.adv) * distance + second_order_penalty(case, case.pi.policy)
     return lower_bound(case.pi.eta - case.pi_k.eta, surrogate_gain(case, case.pi.policy), penalty)
 
 

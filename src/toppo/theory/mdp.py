@@ -6,6 +6,7 @@ Axes: B (process), S (state), A (action).  A policy is an array of probabilities
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,13 +15,10 @@ from toppo.maths.surrogates import additive_bounds, clipped, linear
 Array = NDArray[np.float64]
 
 
+@jax.jit
 def clipped_around(ratio: jax.Array, adv: jax.Array, centre: jax.Array, clip_eps: float) -> jax.Array:
     """min(r A, clip(r, max(c - eps, 0), c + eps) A)"""
     return clipped(ratio, adv, *additive_bounds(centre, clip_eps))
-
-
-compiled_linear = jax.jit(linear)
-compiled_clipped = jax.jit(clipped_around)
 
 
 class MDP(NamedTuple):
@@ -44,17 +42,8 @@ class Solved(NamedTuple):
     eta: Array
 
 
-class Instance(NamedTuple):
-    """A process and the three policies of the paper's statements, not yet solved."""
-
-    mdp: MDP
-    mu: Array
-    pi_k: Array
-    pi: Array
-
-
 class Case(NamedTuple):
-    """A process and its three policies, solved."""
+    """A process and the three policies of the paper's statements, solved."""
 
     mdp: MDP
     mu: Solved
@@ -81,20 +70,14 @@ def solve(mdp: MDP, policy: Array) -> Solved:
     )
 
 
-def solve_case(instance: Instance) -> Case:
+def solve_case(mdp: MDP, mu: Array, pi_k: Array, pi: Array) -> Case:
     """Solve a process under its three policies."""
-    mdp = instance.mdp
-    return Case(mdp=mdp, mu=solve(mdp, instance.mu), pi_k=solve(mdp, instance.pi_k), pi=solve(mdp, instance.pi))
+    return Case(mdp=mdp, mu=solve(mdp, mu), pi_k=solve(mdp, pi_k), pi=solve(mdp, pi))
 
 
 def with_mu_towards(case: Case, target: Array, weight: Array) -> Case:
     """Replace mu by (1 - weight) pi_k + weight target; weight [B]."""
     return case._replace(mu=solve(case.mdp, case.pi_k.policy + weight[:, None, None] * (target - case.pi_k.policy)))
-
-
-def visitation_from(mdp: MDP, policy: Solved) -> Array:
-    """rho^pi(. | s0): the discounted visitation started in each state.  [B, S0, S]"""
-    return np.asarray((1.0 - mdp.gamma)[:, None, None] * policy.resolvent)
 
 
 def expectation(probabilities: Array, values: Array) -> Array:
@@ -141,16 +124,15 @@ def max_abs(x: Array) -> Array:
 def surrogate(mu: Solved, policy: Array, adv: Array) -> Array:
     """E_{(s,a)~rho^mu}[ (pi/mu) A ], by the code that trains; mu has full support.  [B]"""
     with jax.enable_x64(True):
-        per_pair = np.asarray(compiled_linear(policy / mu.policy, adv))
+        per_pair = np.asarray(linear(jnp.asarray(policy / mu.policy), jnp.asarray(adv)))
     return np.asarray((mu.rho[..., None] * mu.policy * per_pair).sum((-1, -2)))
 
 
 def clipped_surrogate(mu: Solved, pi_k: Array, policy: Array, clip_eps: float) -> Array:
     """E_{(s,a)~rho^mu} min(r A^mu, clip(r, l, u) A^mu), by the code that trains; mu may lack actions.  [B]"""
     support = mu.policy > 0.0
-    denominator = np.where(support, mu.policy, 1.0)
-    ratio = np.where(support, policy, 1.0) / denominator
-    centre = np.where(support, pi_k, 1.0) / denominator
+    ratio = np.divide(policy, mu.policy, out=np.ones(policy.shape), where=support)
+    centre = np.divide(pi_k, mu.policy, out=np.ones(pi_k.shape), where=support)
     with jax.enable_x64(True):
-        per_pair = np.asarray(compiled_clipped(ratio, mu.adv, centre, clip_eps))
+        per_pair = np.asarray(clipped_around(ratio, mu.adv, centre, clip_eps))
     return np.asarray((mu.rho[..., None] * mu.policy * per_pair).sum((-1, -2)))

@@ -60,8 +60,7 @@ def clip_range_update(case: Case) -> tuple[Solved, Solved]:
 
 def deterministic_update(case: Case) -> tuple[Solved, Solved]:
     """A deterministic pi_k and any other policy: L_k is 0 everywhere, so every policy is an arg max."""
-    actions = case.pi_k.policy.shape[-1]
-    return solve(case.mdp, np.eye(actions)[case.pi_k.policy.argmax(-1)]), case.pi
+    return solve(case.mdp, np.eye(case.pi_k.policy.shape[-1])[case.pi_k.policy.argmax(-1)]), case.pi
 
 
 def mean_value_rises(pi_k: Solved, after: Solved) -> Sides:
@@ -69,7 +68,7 @@ def mean_value_rises(pi_k: Solved, after: Solved) -> Sides:
     gain = expectation(after.policy, pi_k.adv)
     visits = np.einsum("bs,bst->bt", pi_k.rho, after.resolvent)
     change = expectation(pi_k.rho, after.v - pi_k.v)
-    return Sides(np.zeros_like(change), change, np.asarray((visits * np.abs(gain)).sum(-1)))
+    return Sides(np.zeros_like(change), change, expectation(visits, np.abs(gain)))
 
 
 def every_value_rises(pi_k: Solved, after: Solved) -> Sides:

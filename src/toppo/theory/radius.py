@@ -22,9 +22,8 @@ BOUNDS = {"paper": lemma_3_1, "strengthened": strengthened, "second_order": seco
 class Radii(NamedTuple):
     """The largest delta_max^{mu,pi_k} with a positive certificate by each bound, in the worst direction tried.  [B]
 
-    ``by_bound["explicit"]`` is the radius proved for every direction.  Where the mean KL is alpha,
-    ``certified_at_alpha`` is the share of directions with a positive certificate and ``tv_at_alpha`` the median of the
-    mean TV.
+    "explicit" is the radius proved for every direction.  Where the mean KL is alpha, ``certified_at_alpha`` is the
+    share of directions with a positive certificate and ``tv_at_alpha`` the median of the mean TV.
     """
 
     gamma: float

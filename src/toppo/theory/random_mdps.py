@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from toppo.theory.mdp import MDP, Array, Instance
+from toppo.theory.mdp import MDP, Array, Case, solve_case
 
 SHAPES = ((2, 2), (3, 2), (3, 3), (4, 3), (5, 2), (6, 4))
 CONCENTRATIONS = (0.05, 0.3, 1.0)
 MIN_PROBABILITY = 1e-7
 
 
-def random_instances(rng: np.random.Generator, count: int, shape: tuple[int, int], gamma: Array) -> Instance:
+def random_cases(rng: np.random.Generator, count: int, shape: tuple[int, int], gamma: Array) -> Case:
     """Draw ``count`` processes of shape (S, A): mu is arbitrary, pi_k near mu, pi near one of the two."""
     mdp = random_mdps(rng, count, shape, gamma)
     mu = random_policies(rng, count, *shape)
     pi_k = nearby(rng, mu)
     pi = nearby(rng, np.where(rng.random((count, 1, 1)) < 0.5, mu, pi_k))
-    return Instance(mdp=mdp, mu=mu, pi_k=pi_k, pi=pi)
+    return solve_case(mdp, mu, pi_k, pi)
 
 
 def random_mdps(rng: np.random.Generator, count: int, shape: tuple[int, int], gamma: Array) -> MDP:
@@ -44,17 +44,17 @@ def nearby(rng: np.random.Generator, policy: Array) -> Array:
     return (1.0 - weight) * policy + weight * random_policies(rng, *policy.shape)
 
 
-def random_batches(rng: np.random.Generator, count: int, discounts: tuple[float, ...]) -> list[Instance]:
-    """Draw ``count`` instances, spread evenly over the shapes: one batch per shape."""
+def random_batches(rng: np.random.Generator, count: int, discounts: tuple[float, ...]) -> list[Case]:
+    """Draw ``count`` cases, spread evenly over the shapes: one batch per shape."""
     counts = np.bincount(np.arange(count) % len(SHAPES), minlength=len(SHAPES))
     return [
-        random_instances(rng, int(n), shape, np.asarray(rng.choice(discounts, n)))
+        random_cases(rng, int(n), shape, np.asarray(rng.choice(discounts, n)))
         for n, shape in zip(counts, SHAPES, strict=True)
         if n
     ]
 
 
-def sharp_example(gamma: Array, delta: float = 0.05) -> Instance:
+def sharp_example(gamma: Array, delta: float = 0.05) -> Case:
     """Two states, three actions, mu = pi_k: Lemma 2.1 needs the share (1-gamma)/(1-gamma+gamma delta) of its penalty.
 
     mu stays in s0.  pi gives delta to an action of advantage +1 that leads to s1 for good, where pi does worse than mu.
@@ -68,7 +68,7 @@ def sharp_example(gamma: Array, delta: float = 0.05) -> Instance:
     pi = mu + delta * np.asarray([[0.0, -1.0, 1.0], [-1.0, 1.0, 0.0]])
     transition, reward, mu, pi = (np.broadcast_to(x, (len(gamma), *x.shape)) for x in (transition, reward, mu, pi))
     mdp = MDP(transition=transition, reward=reward, gamma=gamma, rho0=np.tile(stay, (len(gamma), 1)))
-    return Instance(mdp=mdp, mu=mu, pi_k=mu, pi=pi)
+    return solve_case(mdp, mu, mu, pi)
 
 
 def normalised(weights: Array) -> Array:

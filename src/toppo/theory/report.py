@@ -33,20 +33,16 @@ def render(report: Report) -> str:
 def row(result: Result) -> tuple[str, ...]:
     """Format one line of the table: errors of an identity, penalty shares of a bound."""
     statement = result.statement
+    number = ".0e" if statement.kind == "identity" else ".3f"
     return (
         statement.title,
         statement.formula,
         statement.source,
         "holds" if result.holds else "FALSE",
         f"{result.violations} / {len(result.scores)}",
-        score_text(result, float(np.nanmax(result.scores))),
-        "-" if result.worst is None else score_text(result, result.worst.score),
+        f"{np.nanmax(result.scores):{number}}",
+        "-" if result.worst is None else f"{result.worst.score:{number}}",
     )
-
-
-def score_text(result: Result, score: float) -> str:
-    """Format an error in powers of ten, a penalty share in three decimals."""
-    return f"{score:.0e}" if result.statement.kind == "identity" else f"{score:.3f}"
 
 
 def notes(report: Report) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 from toppo.theory import gradient, radius
 from toppo.theory.catalogue import EXHAUSTIVE, STATEMENTS
 from toppo.theory.counterexample import describe, simplified
-from toppo.theory.mdp import Array, Case, solve_case
+from toppo.theory.mdp import Array, Case
 from toppo.theory.ppo_theorem import return_falls, theorem_shared_rows
 from toppo.theory.random_mdps import random_batches
 from toppo.theory.search import Worst, climb, search
@@ -30,7 +30,7 @@ class Result(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Tell whether neither the instances tried nor the search violated it."""
+        """Tell whether neither the cases tried nor the search violated it."""
         return self.violations == 0 and not (self.worst and self.worst.violated)
 
 
@@ -58,14 +58,14 @@ def check_all(mdps: int, seed: int, steps: int = SEARCH_STEPS) -> Report:
         results=tuple(results),
         radii=tuple(radius.study(named_rng(seed, "radius"), max(10, mdps // 20))),
         cosines=gradient.study(named_rng(seed, "gradient"), max(500, 2 * mdps)),
-        returns_fall=sum(int(return_falls(solve_case(batch)).sum()) for batch in batches),
+        returns_fall=sum(int(return_falls(batch).sum()) for batch in batches),
     )
 
 
 def check(statement: Statement[Case], mdps: int, seed: int, steps: int = SEARCH_STEPS) -> Result:
     """Evaluate a statement on random processes of all shapes, then search; simplify the counterexample, if any."""
     batches = random_batches(named_rng(seed, statement.key), mdps, statement.discounts)
-    sides = [statement.sides(solve_case(batch)) for batch in batches]
+    sides = [statement.sides(batch) for batch in batches]
     violations = sum(int(violated(statement, s).sum()) for s in sides)
     worst = search(statement, named_rng(seed, statement.key, "search"), steps)
     return Result(
@@ -90,7 +90,7 @@ def readable_counterexample(statement: Statement[Case], seed: int, steps: int) -
         at_gamma = statement._replace(discounts=(gamma,))
         worst = climb(at_gamma, named_rng(seed, statement.key, "smallest"), steps, SMALLEST_SHAPE)
         if worst.violated:
-            return tuple(describe(statement, simplified(statement, worst.instance)))
+            return tuple(describe(statement, simplified(statement, worst.case)))
     return ()
 
 

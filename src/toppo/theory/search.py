@@ -6,8 +6,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from toppo.theory.mdp import Array, Case, Instance, solve_case
-from toppo.theory.random_mdps import full_support, normalised, random_instances, sharp_example
+from toppo.theory.mdp import Array, Case, solve_case
+from toppo.theory.random_mdps import full_support, normalised, random_cases, sharp_example
 from toppo.theory.statement import Statement, score, violated
 
 SHAPES = ((2, 2), (2, 3))
@@ -17,9 +17,9 @@ REWARD_LIMIT = 3.0
 
 
 class Worst(NamedTuple):
-    """The worst instance found (B = 1), its score, whether it violates the statement, the worst score by discount."""
+    """The worst case found (B = 1), its score, whether it violates the statement, the worst score by discount."""
 
-    instance: Instance
+    case: Case
     score: float
     violated: bool
     by_discount: dict[float, float]
@@ -47,28 +47,27 @@ def climb(statement: Statement[Case], rng: np.random.Generator, steps: int, shap
             parents = better_half(height.reshape(len(discounts), CLIMBERS))
             here = take(here, parents)
             height = height[parents]
-    best = int(height.argmax())
-    top = take(here, np.asarray([best]))
+    top = take(here, np.asarray([height.argmax()]))
     tops = height.reshape(len(discounts), CLIMBERS).max(1)
     return Worst(
-        instance=top,
-        score=float(height[best]),
-        violated=bool(violated(statement, statement.sides(solve_case(top)))[0]),
-        by_discount=dict(zip(discounts, map(float, tops), strict=True)),
+        case=top,
+        score=float(height.max()),
+        violated=bool(violated(statement, statement.sides(top))[0]),
+        by_discount=dict(zip(discounts, tops.tolist(), strict=True)),
     )
 
 
-def starts(rng: np.random.Generator, gamma: Array, shape: tuple[int, int]) -> Instance:
-    """Draw random instances; one in ``CLIMBERS`` is the example that makes TRPO's bound tight, if the shape allows."""
-    instance = random_instances(rng, len(gamma), shape, gamma)
+def starts(rng: np.random.Generator, gamma: Array, shape: tuple[int, int]) -> Case:
+    """Draw random cases; one in ``CLIMBERS`` is the example that makes TRPO's bound tight, if the shape allows."""
+    case = random_cases(rng, len(gamma), shape, gamma)
     if shape != (2, 3):
-        return instance
-    return choose(np.arange(len(gamma)) % CLIMBERS == 0, sharp_example(gamma), instance)
+        return case
+    return choose(np.arange(len(gamma)) % CLIMBERS == 0, sharp_example(gamma), case)
 
 
-def finite_scores(statement: Statement[Case], instance: Instance) -> Array:
+def finite_scores(statement: Statement[Case], case: Case) -> Array:
     """Compute scores, with -inf where a score is not finite.  [B]"""
-    scores = score(statement, statement.sides(solve_case(instance)))
+    scores = score(statement, statement.sides(case))
     return np.where(np.isfinite(scores), scores, -np.inf)
 
 
@@ -80,23 +79,23 @@ def better_half(height: Array) -> NDArray[np.int64]:
     return np.asarray((order + climbers * np.arange(rows)[:, None]).ravel())
 
 
-def mutate(rng: np.random.Generator, old: Instance) -> Instance:
-    """Change some of the parts of each instance, by steps from tiny to large."""
+def mutate(rng: np.random.Generator, old: Case) -> Case:
+    """Change some of the parts of each case, by steps from tiny to large."""
     mdp = old.mdp
     moved = mdp.reward + step_sizes(rng, mdp.reward) * rng.normal(size=mdp.reward.shape)
-    mu = full_support(tilt(rng, old.mu))
-    pi_k = pulled_to(rng, mu, full_support(tilt(rng, old.pi_k)))
-    pi = pulled_to(rng, mu, full_support(tilt(rng, old.pi)))
+    mu = full_support(tilt(rng, old.mu.policy))
+    pi_k = pulled_to(rng, mu, full_support(tilt(rng, old.pi_k.policy)))
+    pi = pulled_to(rng, mu, full_support(tilt(rng, old.pi.policy)))
     new = mdp._replace(
         transition=tilt(rng, mdp.transition),
         reward=np.clip(moved, -REWARD_LIMIT, REWARD_LIMIT),
         rho0=tilt(rng, mdp.rho0),
     )
-    return Instance(mdp=new, mu=mu, pi_k=pi_k, pi=pi)
+    return solve_case(new, mu, pi_k, pi)
 
 
 def step_sizes(rng: np.random.Generator, like: Array) -> Array:
-    """Draw a step size per instance: 0 for two in three, otherwise log-uniform in [0.01, 3]."""
+    """Draw a step size per case: 0 for two in three, otherwise log-uniform in [0.01, 3]."""
     shape = (len(like),) + (1,) * (like.ndim - 1)
     return np.where(rng.random(shape) < 1.0 / 3.0, 10.0 ** rng.uniform(-2.0, 0.5, shape), 0.0)
 
@@ -117,15 +116,11 @@ def pulled_to(rng: np.random.Generator, mu: Array, policy: Array) -> Array:
     return policy + pull * (mu - policy)
 
 
-def choose(accept: NDArray[np.bool_], new: Instance, old: Instance) -> Instance:
-    """Take the new instance where it is accepted, the old one elsewhere."""
-
-    def pick(a: Array, b: Array) -> Array:
-        return np.where(accept.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)
-
-    return Instance(*jax.tree.map(pick, new, old))
+def choose(accept: NDArray[np.bool_], new: Case, old: Case) -> Case:
+    """Take the new case where it is accepted, the old one elsewhere."""
+    return Case(*jax.tree.map(lambda a, b: np.where(accept.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old))
 
 
-def take(instance: Instance, index: NDArray[np.int64]) -> Instance:
-    """Select the instances at ``index``."""
-    return Instance(*jax.tree.map(lambda part: part[index], instance))
+def take(case: Case, index: NDArray[np.int64]) -> Case:
+    """Select the cases at ``index``."""
+    return Case(*jax.tree.map(lambda part: part[index], case))

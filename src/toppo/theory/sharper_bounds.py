@@ -22,16 +22,14 @@ merged_form_from_a_third = merged_form._replace(
 @statement("strengthened", "Strengthened linear", "linear term 2 eps/(1-g)", source="ours")
 def strengthened(case: Case) -> Sides:
     """gain >= L_mu(pi) - 2/(1-gamma) eps delta_max^{mu,pi_k} - C eps (delta_max delta)^{mu,pi}"""
-    return with_linear_term(case, 2.0 / (1.0 - case.mdp.gamma))
+    return with_linear_term(case, 2.0 / (1.0 - case.mdp.gamma), max_tv(case.mu.policy, case.pi_k.policy))
 
 
 @statement("averaged", "Averaged linear", "a mean over rho^pi_k, not a max", source="ours")
 def averaged(case: Case) -> Sides:
     """``strengthened`` with E_{rho^{pi_k}} TV(mu, pi_k), a mean over the newest batch, instead of the maximum."""
     distance = expectation(case.pi_k.rho, tv(case.mu.policy, case.pi_k.policy))
-    linear_term = 2.0 * max_abs(case.mu.adv) / (1.0 - case.mdp.gamma) * distance
-    penalty = linear_term + second_order_penalty(case, case.pi.policy)
-    return lower_bound(case.pi.eta - case.pi_k.eta, surrogate_gain(case, case.pi.policy), penalty)
+    return with_linear_term(case, 2.0 / (1.0 - case.mdp.gamma), distance)
 
 
 @statement("second-order", "Second-order bound", "L_mu(pi) - L_mu(pi_k), no linear term", source="ours")

@@ -1,4 +1,4 @@
-"""What a statement claims, as two numbers, and how much of its penalty an instance needs."""
+"""What a statement claims, as two numbers, and how much of its penalty a case needs."""
 
 from collections.abc import Callable
 from typing import Generic, Literal, NamedTuple, TypeVar
