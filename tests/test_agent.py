@@ -324,10 +324,24 @@ def test_settings_are_refused_by_name():
         _ = toppo.SAC
 
 
-@pytest.mark.parametrize("given", [("MlpPolicy", "CartPole-v1"), ("CartPole-v1", 3), ("MlpPolicy", probes.walk)])
-def test_a_call_with_a_policy_is_answered_in_one_sentence(given):
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (("MlpPolicy", "CartPole-v1"), {}),
+        (("CartPole-v1", 3), {}),
+        (("MlpPolicy", probes.walk), {}),
+        (("MlpPolicy",), {"env": "CartPole-v1"}),
+        (("MlpPolicy",), {"env": probes.walk, "seed": 1}),
+        ((), {}),
+    ],
+)
+def test_a_call_with_a_policy_or_without_an_environment_is_answered_in_one_sentence(given, named):
     with pytest.raises(ToppoError, match=r"^PPO takes the environment and then settings by name, such as PPO\('Cart"):
-        toppo.PPO(*given)
+        toppo.PPO(*given, **named)
+
+
+def test_the_environment_can_be_given_by_name():
+    assert_same_state(small(), toppo.ToPPO(env=probes.walk, seed=3, **tiny(warmup_steps=128)))
 
 
 def test_every_algorithm_has_a_class_that_loads_its_own_agents_only(tmp_path):

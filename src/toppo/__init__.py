@@ -9,8 +9,7 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         from toppo import agent
 
-        found: object = getattr(agent, name)
-        return found
+        return getattr(agent, name)
     raise AttributeError(f"module 'toppo' has no attribute {name!r}")
 
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from inspect import Parameter, Signature
 from os import cpu_count
 from pathlib import Path
@@ -28,11 +28,11 @@ from toppo.learn.xla import prepare
 from toppo.rng import Stream, rng_for
 from toppo.rundir.checkpoint import MANIFEST, Declared, Facts, newest_checkpoint, read_checkpoint, write_checkpoint
 from toppo.rundir.layout import Layout
-from toppo.runs.evaluate import evaluate_policy, policy_of
+from toppo.runs.evaluate import evaluate_policy, frozen_actor
 from toppo.runs.presets import defaults, spec_for
 from toppo.runs.run import check_run, registered_source, setup_from
 from toppo.runs.spec import Spec, algorithm, from_json, to_json
-from toppo.runs.state_io import check_facts, state_from_arrays, state_to_arrays
+from toppo.runs.state_io import check_arrays, state_from_arrays, state_to_arrays
 
 Callback = Callable[[Iteration], bool | None]
 
@@ -50,17 +50,18 @@ class Agent:
             cls.algo = algo
             _document(cls)
 
-    def __init__(self, env: EnvSource, *others: object, seed: int = 0, **settings: object) -> None:
+    def __init__(self, *given: EnvSource, env: EnvSource | None = None, seed: int = 0, **settings: object) -> None:
         """Make a new agent for an environment; every setting of the algorithm can be given by name."""
         name = type(self).__name__
         if not self.algo:
             raise ToppoError(f"{name} has no algorithm: use toppo.ToPPO, another class of the package, or toppo.load")
-        if others:
+        environments = given if env is None else (*given, env)
+        if len(environments) != 1:
             raise ToppoError(
                 f"{name} takes the environment and then settings by name, such as {name}('CartPole-v1', seed=1): "
                 "it chooses the network from the environment's spaces, so there is no policy to name"
             )
-        source = resolve(env)
+        source = resolve(environments[0])
         if source.num_envs is not None:
             settings = {"n_envs": source.num_envs, **settings}
         spec = spec_for(source, self.algo, 1, seed, **settings)
@@ -92,7 +93,7 @@ class Agent:
             return spec, setup_from(spec, spaces_from_json(facts.get("spaces")))
 
         def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
-            check_facts(spec_and_setup(facts)[1], facts, arrays)
+            check_arrays(spec_and_setup(facts)[1], arrays, facts.get("state", {}))
 
         layout = Layout(Path(path))
         is_run = layout.spec.is_file()
@@ -186,7 +187,7 @@ class Agent:
             self._actors.clear()
             self._actors_state = self.state
         if rows not in self._actors:
-            self._actors[rows] = policy_of(self.state, self.setup).actor(rows)
+            self._actors[rows] = frozen_actor(self.state, self.setup, rows)
         return self._actors[rows]
 
     def evaluate(self, episodes: int = 10, deterministic: bool = True, env: EnvSource | None = None) -> list[float]:
@@ -199,12 +200,8 @@ class Agent:
                 f"the agent is learning in this {type(source.given).__name__}, and would lose its episode: "
                 "give env=... to evaluate while learning"
             )
-        player = open_player(source)
-        try:
-            policy = policy_of(self.state, self.setup)
-            results = evaluate_policy(policy, player, episodes, self.spec.seed, deterministic)
-        finally:
-            player.close()
+        with closing(open_player(source)) as player:
+            results = evaluate_policy(self.state, self.setup, player, episodes, self.spec.seed, deterministic)
         return [result.episode_return for result in results]
 
     def save(self, path: str | Path) -> None:
@@ -220,21 +217,18 @@ class Agent:
 
 def _document(kind: type[Agent]) -> None:
     """Put every setting with its text and default into the signature and the docstring of an agent's class."""
-    parameters = [
-        Parameter("env", Parameter.POSITIONAL_OR_KEYWORD, annotation="EnvSource"),
-        Parameter("seed", Parameter.KEYWORD_ONLY, default=0, annotation=int),
-    ]
-    lines = ["seed: Seed of everything random. Default: 0."]
+    rows = [("seed", int, 0, "Seed of everything random.")]
     for settings in reversed(defaults(kind.algo, "")):
         hints = get_type_hints(type(settings))
-        for name, text in help_texts(type(settings)).items():
-            default = getattr(settings, name)
-            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name]))
-            lines.append(f"{name}: {text} Default: {default!r}.")
-    kind.__signature__ = Signature(parameters)
+        texts = help_texts(type(settings))
+        rows += [(name, hints[name], getattr(settings, name), text) for name, text in texts.items()]
+    env = Parameter("env", Parameter.POSITIONAL_OR_KEYWORD, annotation="EnvSource")
+    others = [Parameter(name, Parameter.KEYWORD_ONLY, default=value, annotation=hint) for name, hint, value, _ in rows]
+    kind.__signature__ = Signature([env, *others])
+    lines = "\n".join(f"    {name}: {text} Default: {value!r}." for name, _, value, text in rows)
     kind.__doc__ = (
         f"{kind.__doc__}\n\nSettings and their defaults; MuJoCo tasks and Atari games have some defaults of their own, "
-        "which `toppo train ENV --help` shows.\n\n" + "\n".join(f"    {line}" for line in lines)
+        f"which `toppo train ENV --help` shows.\n\n{lines}"
     )
 
 

@@ -6,13 +6,12 @@ import pytest
 import toppo
 from tests.support import probes
 from toppo.errors import IO_ERROR
-from toppo.runs.evaluate import policy_of
 from toppo.runs.video import VideoError, record_video
 
 
 def record(env_id, path):
     agent = toppo.PPO(env_id, seed=0, hidden=(8,))
-    return record_video(policy_of(agent.state, agent.setup), agent.source, path, 0, seconds=1)
+    return record_video(agent.state, agent.setup, agent.source, path, 0, seconds=1)
 
 
 def test_a_video_of_an_episode(tmp_path):

@@ -11,7 +11,7 @@ from toppo.cli.flags import OwnEnv, flag, parse, require_at_least
 from toppo.envs import open_player, resolve
 from toppo.errors import ToppoError
 from toppo.runs import run as runs
-from toppo.runs.evaluate import MAX_STEPS, evaluate_policy, policy_of
+from toppo.runs.evaluate import MAX_STEPS, evaluate_policy
 from toppo.runs.spec import algorithm
 from toppo.runs.video import record_video
 
@@ -43,9 +43,9 @@ def evaluate(arguments: list[str]) -> None:
     require_at_least(given, episodes=1, max_steps=1, seed=0)
     trained = agent.load(given.run)
     source = resolve(given.env) if given.env else runs.registered_source(trained.spec)
-    policy = policy_of(trained.state, trained.setup)
+    player = open_player(source)
     episodes = evaluate_policy(
-        policy, open_player(source), given.episodes, given.seed, not given.stochastic, given.max_steps
+        trained.state, trained.setup, player, given.episodes, given.seed, not given.stochastic, given.max_steps
     )
     returns = [episode.episode_return for episode in episodes]
     cut = sum(not episode.ended for episode in episodes)
@@ -57,7 +57,7 @@ def evaluate(arguments: list[str]) -> None:
         + (f"\n{cut} of them were cut off after {given.max_steps:,} steps (--max-steps)" if cut else "")
     )
     if given.video:
-        so_far = record_video(policy, source, given.video, given.seed)
+        so_far = record_video(trained.state, trained.setup, source, given.video, given.seed)
         console.say(f"video of the first seconds of an episode (return {so_far:.1f}): {given.video}")
 
 

@@ -62,11 +62,8 @@ def write_checkpoint(target: Path, arrays: Mapping[str, np.ndarray], facts: Fact
     temporary.mkdir(parents=True)
     try:
         payload = save({name: np.asarray(a, order="C") for name, a in sorted(arrays.items())})
-        manifest = {
-            "schema": SCHEMA,
-            "facts": facts,
-            "arrays": {"bytes": len(payload), "sha256": hashlib.sha256(payload).hexdigest()},
-        }
+        about = {"bytes": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
+        manifest = {"schema": SCHEMA, "facts": facts, "arrays": about}
         manifest["digest"] = _digest(manifest)
         write_bytes(temporary / ARRAYS, payload)
         write_json(temporary / MANIFEST, manifest)
@@ -96,12 +93,29 @@ def read_checkpoint(path: Path, check: Check = lambda facts, declared: None) -> 
         )
     if manifest.pop("digest", None) != _digest(manifest):
         raise CheckpointError(f"{path}: the manifest does not match its own digest: the file is damaged")
-    arrays = manifest.get("arrays")
+    about = manifest.get("arrays")
     facts = manifest.get("facts")
-    if not isinstance(arrays, dict) or not isinstance(facts, dict):
+    if not isinstance(about, dict) or not isinstance(facts, dict):
         raise CheckpointError(f"{path}: the manifest lacks its arrays or facts")
-    contents = _read_arrays(path / ARRAYS, arrays.get("bytes"), arrays.get("sha256"), lambda found: check(facts, found))
-    return Checkpoint(contents, facts)
+    data = path / ARRAYS
+    with open_regular(data, MAX_ARRAY_BYTES) as file:
+        size = os.fstat(file.fileno()).st_size
+        said = about.get("bytes")
+        if size != said:
+            raise CheckpointError(f"{data} has {size} bytes where its manifest says {said}: the file is damaged")
+        head = file.read(8)
+        length = int.from_bytes(head, "little")
+        if length > MAX_HEADER_BYTES:
+            raise CheckpointError(f"{data} has a header above {MAX_HEADER_BYTES} bytes")
+        head += file.read(length)
+        check(facts, _declared(data, head[8:]))
+        payload = head + file.read()
+    if hashlib.sha256(payload).hexdigest() != about.get("sha256"):
+        raise CheckpointError(f"{data} does not match the sha256 in its manifest: the file is damaged")
+    try:
+        return Checkpoint(load(payload), facts)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{data} is not a safetensors file: {error}") from error
 
 
 def newest_checkpoint(folder: Path, check: Check = lambda facts, declared: None) -> tuple[Checkpoint, list[str]]:
@@ -137,29 +151,6 @@ def _digest(manifest: Facts) -> str:
         return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
     except RecursionError:
         return "nothing that deep was written by toppo"
-
-
-def _read_arrays(
-    path: Path, size: object, sha256: object, check: Callable[[Mapping[str, Declared]], None]
-) -> dict[str, np.ndarray]:
-    with open_regular(path, MAX_ARRAY_BYTES) as file:
-        actual = os.fstat(file.fileno()).st_size
-        if actual != size:
-            raise CheckpointError(f"{path} has {actual} bytes where its manifest says {size}: the file is damaged")
-        head = file.read(8)
-        length = int.from_bytes(head, "little")
-        if length > MAX_HEADER_BYTES:
-            raise CheckpointError(f"{path} has a header above {MAX_HEADER_BYTES} bytes")
-        head += file.read(length)
-        check(_declared(path, head[8:]))
-        payload = head + file.read()
-    if hashlib.sha256(payload).hexdigest() != sha256:
-        raise CheckpointError(f"{path} does not match the sha256 in its manifest: the file is damaged")
-    try:
-        arrays: dict[str, np.ndarray] = load(payload)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is not a safetensors file: {error}") from error
-    return arrays
 
 
 def _declared(path: Path, header: bytes) -> dict[str, Declared]:

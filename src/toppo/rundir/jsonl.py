@@ -58,14 +58,10 @@ def rows_and_gaps(path: Path) -> Iterator[Row | None]:
     with open_regular(path, MAX_LOG_BYTES) as file:
         file.readline(MAX_LINE_BYTES)
         while line := file.readline(MAX_LINE_BYTES):
-            row = _row(line)
-            if row is not None or line.endswith(b"\n"):  # otherwise it is being written at this moment
+            row = None
+            with suppress(ValueError, RecursionError):
+                row = json.loads(line)
+            if isinstance(row, dict):
                 yield row
-
-
-def _row(line: bytes) -> Row | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
+            elif line.endswith(b"\n"):  # otherwise it is being written at this moment
+                yield None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toppo.collect.actor import Actor, mlp_actor_factory, noise_for
-from toppo.envs import Player, Spaces
+from toppo.envs import Player
 from toppo.envs.spaces import refuse_other_spaces
 from toppo.learn.nets import actor_weights
 from toppo.learn.setup import Setup, image_actor_factory
@@ -29,19 +29,11 @@ class EpisodeResult(NamedTuple):
     ended: bool  # False if it was cut off
 
 
-class Policy(NamedTuple):
-    """A trained policy with its normaliser frozen, on the host."""
-
-    actor: Callable[[int], Actor]  # for so many observations at once
-    spaces: Spaces
-
-
-def policy_of(state: State, setup: Setup) -> Policy:
-    """Freeze the policy and the normaliser of a training state."""
-    scale = mean_and_inv_std(state.obs_moments)
+def frozen_actor(state: State, setup: Setup, rows: int) -> Actor:
+    """The policy and the normaliser of a training state on the host, for so many observations at once."""
     weights = actor_weights(state.learner.params.policy, setup.spaces.action_size)
     factory = image_actor_factory(setup) or mlp_actor_factory(setup.spaces)
-    return Policy(lambda rows: factory(*scale, weights, rows), setup.spaces)
+    return factory(*mean_and_inv_std(state.obs_moments), weights, rows)
 
 
 def rollout(
@@ -74,7 +66,8 @@ def play_episodes(
 
 
 def evaluate_policy(
-    policy: Policy,
+    state: State,
+    setup: Setup,
     env: Player,
     episodes: int,
     seed: int,
@@ -83,9 +76,9 @@ def evaluate_policy(
     after_step: AfterStep | None = None,
 ) -> list[EpisodeResult]:
     """Play whole episodes with a trained policy, with its most likely actions if ``deterministic``."""
-    spaces = policy.spaces
+    spaces = setup.spaces
     refuse_other_spaces(env.name, env.spaces, spaces)
-    actor = policy.actor(1)
+    actor = frozen_actor(state, setup, 1)
     no_noise = np.zeros((1, spaces.action_size), np.float32)
 
     def act_with(rng: np.random.Generator) -> Act:

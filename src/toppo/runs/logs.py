@@ -18,20 +18,17 @@ Offsets = dict[str, int]
 class Logs:
     """The open logs of a run."""
 
-    def __init__(
-        self, layout: Layout, offsets: Offsets | None, steps: int, *, tensorboard: bool, evaluations: bool
-    ) -> None:
+    def __init__(self, layout: Layout, offsets: Offsets, steps: int, *, tensorboard: bool, evaluations: bool) -> None:
         """Open new logs, or old ones cut back to where a checkpoint was taken."""
         paths = {"metrics": layout.metrics, "episodes": layout.episodes, "timing": layout.timing}
-        if evaluations or (offsets and "evaluations" in offsets):
+        if evaluations or "evaluations" in offsets:
             paths["evaluations"] = layout.evaluations
         layout.fault.unlink(missing_ok=True)
-        if offsets is None:
+        if not offsets:
             for path in (*paths.values(), layout.faults):
                 path.unlink(missing_ok=True)
         self._layout = layout
-        self._files = {name: JsonLines(path, offsets.get(name) if offsets else None) for name, path in paths.items()}
-        self._faults: JsonLines | None = None
+        self._files = {name: JsonLines(path, offsets.get(name)) for name, path in paths.items()}
         self._n_faults = 0
         self._scalars = Scalars(layout.tensorboard, steps) if tensorboard else None
 
@@ -63,11 +60,12 @@ class Logs:
     def _write_survived(self, fault: SurvivedFault, steps: int) -> None:
         """Write a fault.  This log is not cut back when a run is resumed: it tells of processes, not of the run."""
         self._n_faults += 1
-        if self._faults is None:
+        if "faults" not in self._files:
             size = self._layout.faults.stat().st_size if self._layout.faults.is_file() else None
-            self._faults = JsonLines(self._layout.faults, size)
+            self._files["faults"] = JsonLines(self._layout.faults, size)
         if self._n_faults <= MAX_FAULTS:
-            self._faults.append({"step": steps, "env": fault.env, "fault": fault.sentence, "exact": fault.exact})
+            row = {"step": steps, "env": fault.env, "fault": fault.sentence, "exact": fault.exact}
+            self._files["faults"].append(row)
 
     def write_fatal(self, fault: Fault) -> None:
         """Write all that is known of the fault that ended the run."""
@@ -75,15 +73,13 @@ class Logs:
             write_json(self._layout.fault, {"schema": 1, "fault": str(fault), **fault.details})
 
     def offsets(self) -> Offsets:
-        """How long the logs are, safe on the disk."""
-        return {name: file.offset() for name, file in self._files.items()}
+        """How long the logs are that a resumed run cuts back, safe on the disk."""
+        return {name: file.offset() for name, file in self._files.items() if name != "faults"}
 
     def close(self) -> None:
         """Close the files."""
         for file in self._files.values():
             file.close()
-        if self._faults:
-            self._faults.close()
         if self._scalars:
             with suppress(OSError):
                 self._scalars.close()

@@ -7,14 +7,8 @@ from toppo.algos.settings import Common
 from toppo.envs import EnvSource, Source, resolve
 from toppo.runs.spec import Spec, algorithm, refuse_unknown, settings_from
 
-PAPER_TASKS = (
-    "HalfCheetah-v5",
-    "Swimmer-v5",
-    "Reacher-v5",
-    "Hopper-v5",
-    "HumanoidStandup-v5",
-    "Walker2d-v5",
-    "Humanoid-v5",
+PAPER_TASKS = tuple(
+    f"{task}-v5" for task in ("HalfCheetah", "Swimmer", "Reacher", "Hopper", "HumanoidStandup", "Walker2d", "Humanoid")
 )
 
 # The eight games of the paper's main figure, then the seven of its appendix.

@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,11 +26,11 @@ from toppo.rundir.files import refuse_strange_entries
 from toppo.rundir.layout import Layout, read_json, write_json
 from toppo.rundir.lock import exclusive
 from toppo.rundir.versions import differences, versions
-from toppo.runs.evaluate import evaluate_policy, policy_of
+from toppo.runs.evaluate import evaluate_policy
 from toppo.runs.logs import Logs, Offsets
 from toppo.runs.signals import Interrupted, StopRequest, stop_request
 from toppo.runs.spec import Spec, algorithm, from_json, to_json
-from toppo.runs.state_io import check_facts, state_from_arrays, state_to_arrays
+from toppo.runs.state_io import check_arrays, state_from_arrays, state_to_arrays
 
 STATUS_SCHEMA = 1
 TEST_EPISODES = 10  # the paper's
@@ -168,25 +169,25 @@ def registered_source(spec: Spec) -> Source:
     return source
 
 
+@dataclass
 class _Run:
     """A run that this process trains, from its first step or from a checkpoint."""
 
-    def __init__(
-        self, spec: Spec, source: Source, layout: Layout, options: RunOptions, observe: Observe, tell: Tell
-    ) -> None:
+    spec: Spec
+    source: Source
+    layout: Layout
+    options: RunOptions
+    observe: Observe
+    tell: Tell
+
+    def __post_init__(self) -> None:
         """Check the environment and prepare the first state; nothing is written yet."""
-        self.setup, notes = check_run(spec, source, options)
+        self.setup, notes = check_run(self.spec, self.source, self.options)
         for note in notes:
-            tell(f"note: {spec.env}: {note}")
+            self.tell(f"note: {self.spec.env}: {note}")
         prepare()
-        self.spec = spec
-        self.source = source
-        self.layout = layout
-        self.options = options
-        self.observe = observe
-        self.tell = tell
         self.state = initial_state(self.setup)
-        self.offsets: Offsets | None = None  # lengths of the logs at the checkpoint
+        self.offsets: Offsets = {}  # lengths of the logs at the checkpoint
         self.repeats = NOT_REPEATED not in notes  # does reset(seed=...) lead to the same episode again?
         self.exact = True  # are the numbers those of a run without stops and faults?
 
@@ -194,7 +195,8 @@ class _Run:
         """Continue from the newest intact checkpoint; without any, the run starts from its first step again."""
 
         def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
-            check_facts(setup_from(self.spec, spaces_from_json(facts.get("spaces"))), facts, arrays)
+            setup = setup_from(self.spec, spaces_from_json(facts.get("spaces")))
+            check_arrays(setup, arrays, facts.get("state", {}))
 
         try:
             checkpoint, damaged = newest_checkpoint(self.layout.checkpoints, fits)
@@ -266,16 +268,14 @@ class _Run:
                 raise Interrupted(stop.signal)
 
     def _open_logs(self) -> Logs:
-        tensorboard = self.options.tensorboard
-        evaluations = self.options.evaluate_every > 0
+        optional = {"tensorboard": self.options.tensorboard, "evaluations": self.options.evaluate_every > 0}
         with writing(self.layout.root):
-            return Logs(self.layout, self.offsets, self.state.steps, tensorboard=tensorboard, evaluations=evaluations)
+            return Logs(self.layout, self.offsets, self.state.steps, **optional)
 
     def _test(self, logs: Logs) -> None:
         """Play episodes with the most likely action and the normaliser frozen, from the same starts every time."""
-        env = open_player(self.source)
-        results = evaluate_policy(policy_of(self.state, self.setup), env, TEST_EPISODES, self.spec.seed)
-        env.close()
+        with closing(open_player(self.source)) as env:
+            results = evaluate_policy(self.state, self.setup, env, TEST_EPISODES, self.spec.seed)
         with writing(self.layout.root):
             logs.write_evaluation(self.state.steps, results)
 

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
@@ -74,17 +74,16 @@ def from_json(data: object) -> Spec:
         refuse_unknown("spec", data, {"schema", *(field.name for field in dataclasses.fields(Spec))})
         chosen = algorithm(data["algo"])
         return Spec(
-            env=_typed(data, "env", str),
+            env=_typed("env", data["env"], str),
             algo=chosen.name,
-            total_timesteps=_typed(data, "total_timesteps", int),
-            seed=_typed(data, "seed", int),
+            total_timesteps=_typed("total_timesteps", data["total_timesteps"], int),
+            seed=_typed("seed", data["seed"], int),
             common=settings_from(Common, data["common"]),
             config=settings_from(chosen.config, data["config"]),
         )
-    except KeyError as error:
-        raise ToppoError(f"the spec cannot be used: it lacks {error}", BAD_DATA) from error
-    except (TypeError, ValueError) as error:
-        raise ToppoError(f"the spec cannot be used: {error}", BAD_DATA) from error
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise ToppoError(f"the spec cannot be used: {why}", BAD_DATA) from error
 
 
 def settings_from(kind: type[Settings], values: object) -> Settings:
@@ -108,8 +107,7 @@ def refuse_unknown(owner: str, names: Collection[str], known: Collection[str]) -
             raise ValueError(f"{owner} has no setting `{name}`: {suggestion(str(name), sorted(known))}")
 
 
-def _typed(data: Mapping[str, object], name: str, kind: type[T]) -> T:
-    value = data[name]
+def _typed(name: str, value: object, kind: type[T]) -> T:
     if type(value) is not kind:
         raise ValueError(f"{name} is {value!r}, but must be a {kind.__name__}")
     return value
@@ -121,6 +119,4 @@ def _like(name: str, value: object, default: object) -> object:
         return tuple(_like(name, v, default[0]) for v in value)
     if type(default) is float and type(value) is int and abs(value) < 2**53:
         return float(value)
-    if type(value) is not type(default):
-        raise ValueError(f"{name} is {value!r}, but must be a {type(default).__name__}")
-    return value
+    return _typed(name, value, type(default))

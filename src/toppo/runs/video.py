@@ -10,7 +10,9 @@ import numpy as np
 from toppo.envs import Environment, Player, Source, make, open_player
 from toppo.envs.atari import FRAMES
 from toppo.errors import IO_ERROR, EnvironmentFault, ToppoError
-from toppo.runs.evaluate import Policy, evaluate_policy
+from toppo.learn.setup import Setup
+from toppo.learn.state import State
+from toppo.runs.evaluate import evaluate_policy
 
 Encoder = Generator[None, np.ndarray | None, None]
 RENDERER_HINT = "install a renderer (Debian: apt-get install libegl1 libgl1, or libosmesa6)"
@@ -23,7 +25,7 @@ class VideoError(ToppoError):
         super().__init__(sentence, IO_ERROR)
 
 
-def record_video(policy: Policy, source: Source, path: Path, seed: int, seconds: int = 8) -> float:
+def record_video(state: State, setup: Setup, source: Source, path: Path, seed: int, seconds: int = 8) -> float:
     """Record the beginning of an episode with the most likely actions; return what it has earned by then."""
     env, render, fps = open_rendered(source)
     every = max(1, round(fps / 30))
@@ -39,7 +41,7 @@ def record_video(policy: Policy, source: Source, path: Path, seed: int, seconds:
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        [result] = evaluate_policy(policy, env, 1, seed, max_steps=seconds * fps, after_step=add_frame)
+        [result] = evaluate_policy(state, setup, env, 1, seed, max_steps=seconds * fps, after_step=add_frame)
     except OSError as error:
         raise VideoError(f"{path} cannot be written: {str(error).splitlines()[0]}") from error
     finally:
@@ -79,17 +81,13 @@ def draw(env_id: str, render: Callable[[], object]) -> np.ndarray:
 
 def open_rendered(source: Source) -> tuple[Player, Callable[[], object], int]:
     """Open an environment that can be drawn, with its render function and its frames per second."""
-    if source.kind == "atari":
+    if source.kind == "atari":  # the newest frame that the policy sees, four times as large for human eyes
         player = open_player(source)
-        return player, lambda: enlarged(player.row[-84 * 84 :].reshape(84, 84)), 60 // FRAMES
+        pixel = np.ones((4, 4, 3), np.uint8)
+        return player, lambda: np.kron(player.row[-84 * 84 :].reshape(84, 84, 1), pixel), 60 // FRAMES
     try:
         env = Environment(make(source, render_mode="rgb_array"), source.name)
     except EnvironmentFault as error:
         raise VideoError(f"{source.name} cannot be recorded: with render_mode='rgb_array', {error}") from error
     inner = env.env  # without the wrapper that forbids drawing before its own reset
     return env, inner.render, int(inner.metadata.get("render_fps", 30))
-
-
-def enlarged(grey: np.ndarray, times: int = 4) -> np.ndarray:
-    """Enlarge what the policy sees for human eyes.  [H, W] -> [H times, W times, 3]"""
-    return np.repeat(grey.repeat(times, 0).repeat(times, 1)[..., None], 3, axis=2)

@@ -14,7 +14,7 @@ from toppo.rundir.jsonl import read_lines
 from toppo.rundir.layout import Layout, write_bytes
 from toppo.rundir.versions import versions
 from toppo.runs import run as runs
-from toppo.runs.evaluate import evaluate_policy, policy_of
+from toppo.runs.evaluate import evaluate_policy
 from toppo.runs.run import TEST_EPISODES, RunOptions
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, from_json, spec_hash, to_json
@@ -54,7 +54,7 @@ def test_returns(spec: Spec, state: State) -> list[float]:
     if source.kind == "atari":
         return []
     world = open_player(source)
-    tests = evaluate_policy(policy_of(state, runs.setup_for(spec, source)), world, TEST_EPISODES, spec.seed)
+    tests = evaluate_policy(state, runs.setup_for(spec, source), world, TEST_EPISODES, spec.seed)
     world.close()
     return [round(test.episode_return, 3) for test in tests]
 
