@@ -88,9 +88,7 @@ def read_checkpoint(path: Path, check: Check = lambda facts, declared: None) -> 
         raise CheckpointError(f"{path} is not a checkpoint directory", NO_INPUT)
     manifest = read_json(path / MANIFEST)
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
-        raise CheckpointError(
-            f"{path}: the manifest's schema is not {SCHEMA}: it was written by another version of toppo"
-        )
+        raise CheckpointError(f"{path} was written by another version of toppo: its schema is not {SCHEMA}")
     if manifest.pop("digest", None) != _digest(manifest):
         raise CheckpointError(f"{path}: the manifest does not match its own digest: the file is damaged")
     about = manifest.get("arrays")

@@ -2,6 +2,7 @@
 
 import platform
 import re
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -20,10 +21,8 @@ def versions() -> dict[str, str]:
         "machine": f"{platform.machine()} {instructions(cpuinfo.read_text() if cpuinfo.exists() else '')}".strip(),
     }
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 

@@ -268,9 +268,10 @@ class _Run:
                 raise Interrupted(stop.signal)
 
     def _open_logs(self) -> Logs:
-        optional = {"tensorboard": self.options.tensorboard, "evaluations": self.options.evaluate_every > 0}
+        tensorboard = self.options.tensorboard
+        evaluations = self.options.evaluate_every > 0
         with writing(self.layout.root):
-            return Logs(self.layout, self.offsets, self.state.steps, **optional)
+            return Logs(self.layout, self.offsets, self.state.steps, tensorboard=tensorboard, evaluations=evaluations)
 
     def _test(self, logs: Logs) -> None:
         """Play episodes with the most likely action and the normaliser frozen, from the same starts every time."""

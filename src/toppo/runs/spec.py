@@ -61,8 +61,7 @@ def algorithm(name: str) -> Algorithm:
 
 def to_json(spec: Spec) -> dict[str, object]:
     """The spec as JSON data, with every setting."""
-    data: dict[str, object] = json.loads(json.dumps(dataclasses.asdict(spec)))
-    return {"schema": SCHEMA, **data}
+    return {"schema": SCHEMA, **json.loads(json.dumps(dataclasses.asdict(spec)))}
 
 
 def from_json(data: object) -> Spec:
