@@ -44,8 +44,8 @@ def check_arrays(setup: Setup, arrays: Mapping[str, Declared], counters: Facts) 
     float64 = partial(ShapeDtypeStruct, dtype=np.float64)
     obs = ShapeDtypeStruct((spaces.row_size,), spaces.row_dtype)
 
-    def actions(steps: int) -> Tree:
-        return ShapeDtypeStruct((steps, *spaces.action_row), np.int32 if spaces.discrete else np.float32)
+    def actions(length: tuple[int, ...]) -> Tree:
+        return ShapeDtypeStruct((*length, *spaces.action_row), np.int32 if spaces.discrete else np.float32)
 
     def moments(shape: tuple[int, ...]) -> Tree:
         return {"n": float64(()), "mean": float64(shape), "var": float64(shape)}
@@ -54,11 +54,11 @@ def check_arrays(setup: Setup, arrays: Mapping[str, Declared], counters: Facts) 
         envs = len(counters["started"])
         if envs != setup.common.n_envs or counters["memory"] * len(Segment._fields) > len(arrays):
             raise ValueError("it holds other arrays than the spec implies")
-        lengths = [arrays[f"episode/{i}/rewards"].shape[0] for i in range(envs)]
+        lengths = [arrays[f"episode/{i}/rewards"].shape[:1] for i in range(envs)]
         tree = {
             "learner": jax.eval_shape(lambda: initial_learner(setup)),
             "memory": _segment_templates(setup, arrays, counters["memory"]),
-            "episode": [{"actions": actions(n), "rewards": float64((n,)), "obs": obs} for n in lengths],
+            "episode": [{"actions": actions(n), "rewards": float64(n), "obs": obs} for n in lengths],
             "moments": {"obs": moments((spaces.obs_size,)), "return": moments(())},
         }
         expected = {name: Declared(leaf.dtype, leaf.shape) for name, leaf in _named_leaves(tree).items()}
