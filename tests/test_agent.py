@@ -146,7 +146,9 @@ def test_predict_takes_a_mask_as_environments_give_it():
     masks = [only, ([1, 0, 0], [1, 0])]
     for given in (masks, np.array([np.concatenate(mask) for mask in masks])):
         assert agent.predict(np.stack([obs, obs]), action_masks=given)[0].tolist() == [[2, 1], [1, 0]]
-    with pytest.raises(ValueError, match="action_masks cannot be used: it has 3 entries, but the actions have 5"):
+    with pytest.raises(
+        ValueError, match="the mask of allowed actions cannot be used: it has 3 entries, but the actions have 5"
+    ):
         agent.predict(obs, action_masks=[1, 0, 1])
     with pytest.raises(ValueError, match="action_masks cannot be used: this environment gives none"):
         small().predict(obs, action_masks=[1, 0])

@@ -109,7 +109,7 @@ WRONG = [
     (differing(info=[]), "reset() returned list [] as info, but info must be a dictionary"),
     (OldStep, "a tuple of 4 (the four values of Gym before 0.26), but must return (observation, reward, terminated"),
     (NoStep, "step() returned None, but must return (observation, reward, terminated, truncated, info)"),
-    (differing(reward="1"), "after a step, the reward is str '1', but must be one number"),
+    (differing(reward="1"), "the reward is str '1', but must be one number"),
     (differing(reward=np.zeros(2)), "the reward is ndarray array([0., 0.]), but must be one number"),
     (differing(reward=True), "the reward is bool True, but must be one number"),
     (differing(reward=np.True_), "the reward is bool np.True_, but must be one number"),

@@ -139,13 +139,13 @@ def test_one_alone_and_what_is_not_mujocos_step_one_by_one():
     assert batch_step(carts, np.zeros((2, 4))) is None
 
 
-def test_every_task_of_the_paper_has_a_fast_step_and_nofastg_else_does():
+def test_every_task_of_the_paper_has_a_fast_step_and_nothing_else_does():
     assert len(OTHER_TASKS | RUNNERS) == len(PAPER_TASKS)
     assert fast_step(gym.make("CartPole-v1").unwrapped, np.zeros(4)) is None
 
     from gymnasium.envs.mujoco.hopper_v5 import HopperEnv
 
     class Custom(HopperEnv):
-        """A subclass may mean somefastg else by a step."""
+        """A subclass may mean something else by a step."""
 
     assert fast_step(Custom(), np.zeros(11)) is None

@@ -203,10 +203,22 @@ def test_what_a_vector_environment_shows_is_held_against_its_space(space, first,
     ("place", "value", "sentence"),
     [
         (0, np.zeros((2, 1, 2), np.float32), "Liar (environment 0): after a step, the observation has shape (1, 2)"),
-        (1, np.array(["1", "2"]), "Liar: step() returned rewards of type <U1, but they must be numbers"),
-        (1, np.ones(2, bool), "Liar: step() returned rewards of type bool, but they must be numbers"),
-        (2, np.ones(2, int), "Liar: step() returned terminated of type int64, but they must be booleans"),
-        (3, np.ones(2, int), "Liar: step() returned truncated of type int64, but they must be booleans"),
+        (
+            1,
+            np.array(["1", "2"]),
+            "Liar: step() returned rewards of shape (2,) and type <U1, but they must be 2 numbers",
+        ),
+        (1, np.ones(2, bool), "Liar: step() returned rewards of shape (2,) and type bool, but they must be 2 numbers"),
+        (
+            2,
+            np.ones(2, int),
+            "Liar: step() returned terminated of shape (2,) and type int64, but they must be 2 booleans",
+        ),
+        (
+            3,
+            np.ones(2, int),
+            "Liar: step() returned truncated of shape (2,) and type int64, but they must be 2 booleans",
+        ),
     ],
 )
 def test_a_vector_environment_that_turns_after_the_check_is_refused(place, value, sentence, monkeypatch):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.support.settings import tiny
-from toppo.envs import open_environment, resolve
+from toppo.envs import resolve
+from toppo.envs.single import open_environment
 from toppo.learn.session import open_session
 from toppo.learn.setup import initial_state
 from toppo.reproduce import v_ratio

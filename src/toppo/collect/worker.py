@@ -9,9 +9,9 @@ from toppo.collect.actor import ActorFactory, mlp_actor_factory
 from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import STRICT, FailedReplays, FaultPolicy, SurvivedFault, Truncations
 from toppo.collect.plan import Buffers, Plan
-from toppo.envs import Source, open_environment
+from toppo.envs import Source
 from toppo.envs.observations import live_rows
-from toppo.envs.single import BatchStep, batch_step
+from toppo.envs.single import BatchStep, batch_step, open_environment
 from toppo.errors import EnvironmentFault, NotFinite
 from toppo.rng import Stream, seed_for
 

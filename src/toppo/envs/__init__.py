@@ -1,17 +1,7 @@
 """The one place that knows Gymnasium."""
 
-from toppo.envs.single import Environment, Player, open_environment, open_player
+from toppo.envs.single import Environment, Player, open_player
 from toppo.envs.source import EnvSource, Source, make, resolve
 from toppo.envs.spaces import Spaces
 
-__all__ = [
-    "EnvSource",
-    "Environment",
-    "Player",
-    "Source",
-    "Spaces",
-    "make",
-    "open_environment",
-    "open_player",
-    "resolve",
-]
+__all__ = ["EnvSource", "Environment", "Player", "Source", "Spaces", "make", "open_player", "resolve"]

@@ -7,6 +7,8 @@ import numpy as np
 from toppo.envs.spaces import BadValue, Env, EnvAction, Info, Spaces
 from toppo.errors import EnvironmentFault
 
+BAD_MASK = "the mask of allowed actions cannot be used:"
+
 
 def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], EnvAction]:
     """The function from the policy's action to the environment's; a Box takes several actions at once.
@@ -55,8 +57,7 @@ def random_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Genera
         return rng.uniform(-1, 1, spaces.action_size).astype(np.float32)
     allowed = np.ones(spaces.action_size, bool) if mask is None else mask
     parts = np.split(allowed, np.cumsum(spaces.choices[:-1]))
-    chosen = np.array([rng.choice(np.flatnonzero(part)) for part in parts])
-    return chosen.reshape(spaces.action_row)
+    return np.array([rng.choice(np.flatnonzero(part)) for part in parts]).reshape(spaces.action_row)
 
 
 def mask_reader(env: Env, spaces: Spaces) -> Callable[[Info, bool], np.ndarray | None]:
@@ -68,41 +69,36 @@ def mask_reader(env: Env, spaces: Spaces) -> Callable[[Info, bool], np.ndarray |
         return lambda info, ended: None
     method = env.get_wrapper_attr("action_masks") if env.has_wrapper_attr("action_masks") else None
     if method is not None and not callable(method):
-        raise EnvironmentFault(
-            "action_masks is not a method, but must be one that returns the mask: def action_masks(self)"
-        )
+        raise EnvironmentFault("action_masks is not a method, but must be one that returns the mask")
 
     def read(info: Info, ended: bool) -> np.ndarray | None:
         if ended:
             return None
         given = info["action_mask"] if "action_mask" in info else method() if method else None
-        mask = None if given is None else flat_mask(given)
-        if fault := why_not_a_mask(mask, spaces):
-            raise BadValue(f"the mask of allowed actions cannot be used: {fault}")
-        return mask
+        return checked_mask(given, spaces)
 
     return read
 
 
-def flat_mask(mask: object) -> np.ndarray:
-    """A mask as one row: environments give one array, or one per dimension of the action."""
-    parts = mask if isinstance(mask, tuple | list) and len(mask) and np.ndim(mask[0]) else (mask,)
+def checked_mask(given: object, spaces: Spaces) -> np.ndarray:
+    """The mask as one row; environments give one array, or one per dimension of the action.
+
+    One with which no action can be chosen is a ``BadValue``.
+    """
+    if given is None:
+        raise BadValue(
+            f"{BAD_MASK} there was none; give info['action_mask'] with every reset and step, or define action_masks()"
+        )
+    parts = given if isinstance(given, tuple | list) and len(given) and np.ndim(given[0]) else (given,)
     flat = np.concatenate([np.ravel(part) for part in parts])
     if flat.dtype != bool and not (flat.dtype.kind in "iuf" and ((flat == 0) | (flat == 1)).all()):
-        raise BadValue(f"the mask of allowed actions cannot be used: it is {mask!r:.80}, but must hold only 0 and 1")
-    return flat.astype(bool)
-
-
-def why_not_a_mask(mask: np.ndarray | None, spaces: Spaces) -> str | None:
-    """What is wrong with the mask of a state in which an action must be taken; None if nothing is."""
-    if mask is None:
-        return "there was none; give info['action_mask'] with every reset and step, or define action_masks()"
-    if len(mask) != spaces.action_size:
-        return f"it has {len(mask)} entries, but the actions have {spaces.action_size} choices"
-    for allowed in np.split(mask, np.cumsum(spaces.choices[:-1])):
+        raise BadValue(f"{BAD_MASK} it is {given!r:.80}, but must hold only 0 and 1")
+    if len(flat) != spaces.action_size:
+        raise BadValue(f"{BAD_MASK} it has {len(flat)} entries, but the actions have {spaces.action_size} choices")
+    for allowed in np.split(flat, np.cumsum(spaces.choices[:-1])):
         if not allowed.any():
-            return (
-                f"it allows no action at all ({allowed.astype(int)}), but must allow one in every state that is not "
-                "the last of its episode"
+            raise BadValue(
+                f"{BAD_MASK} it allows no action at all ({allowed.astype(int)}), but must allow one in every state "
+                "that is not the last of its episode"
             )
-    return None
+    return flat.astype(bool)

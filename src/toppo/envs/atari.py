@@ -80,10 +80,7 @@ class AtariGames:
             reward_clipping=False,
         )
         self.spaces = describe_spaces(
-            self.env.single_observation_space,
-            self.env.single_action_space,
-            masked=False,
-            limit=max_frames // FRAMES,
+            self.env.single_observation_space, self.env.single_action_space, masked=False, limit=max_frames // FRAMES
         )
         self._played: dict[int, ResetSpec] = {}
         self._fire = fire_action(self.env)

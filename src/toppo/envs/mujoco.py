@@ -22,19 +22,11 @@ class FastStep(NamedTuple):
     control_cost_weight: float = 0.0  # times the sum of an action's squares; 0 if the step subtracts the cost itself
 
 
-class Runner(NamedTuple):
-    """What sets HalfCheetah, Swimmer, Hopper and Walker2d apart."""
-
-    hidden: int  # coordinates at the start that are not observed
-    falls: bool  # is there a reward for standing, and the end of the episode when it falls?
-    bounded: bool = False  # must its state stay in a range to count as standing?
-
-
-RUNNERS = {
-    "gymnasium.envs.mujoco.half_cheetah_v5.HalfCheetahEnv": Runner(hidden=1, falls=False),
-    "gymnasium.envs.mujoco.swimmer_v5.SwimmerEnv": Runner(hidden=2, falls=False),
-    "gymnasium.envs.mujoco.hopper_v5.HopperEnv": Runner(hidden=1, falls=True, bounded=True),
-    "gymnasium.envs.mujoco.walker2d_v5.Walker2dEnv": Runner(hidden=1, falls=True),
+RUNNERS = {  # and how many of their coordinates, from the first, are not observed
+    "gymnasium.envs.mujoco.half_cheetah_v5.HalfCheetahEnv": 1,
+    "gymnasium.envs.mujoco.swimmer_v5.SwimmerEnv": 2,
+    "gymnasium.envs.mujoco.hopper_v5.HopperEnv": 1,
+    "gymnasium.envs.mujoco.walker2d_v5.Walker2dEnv": 1,
 }
 
 
@@ -49,8 +41,13 @@ def fast_step(env: MujocoEnv, row: np.ndarray) -> FastStep | None:
     name = class_of(env)
     if name not in RUNNERS | OTHER_TASKS or env.render_mode == "human":
         return None
-    disable_island_search(env.model)
-    return run(env, row, RUNNERS[name]) if name in RUNNERS else OTHER_TASKS[name](env, row)
+    from mujoco import mjtDisableBit
+
+    if env.model.ntree == 1:
+        # The search for parts that do not touch takes 3 to 7% of a step, and one tree of joints is solved in the same
+        # way without it.  Older versions have no search.
+        env.model.opt.disableflags |= int(getattr(mjtDisableBit, "mjDSBL_ISLAND", 0))
+    return OTHER_TASKS.get(name, run)(env, row)
 
 
 def class_of(env: MujocoEnv) -> str:
@@ -58,46 +55,51 @@ def class_of(env: MujocoEnv) -> str:
     return f"{type(env).__module__}.{type(env).__name__}"
 
 
-def disable_island_search(model: MujocoEnv) -> None:
-    """Spare the simulator the search for parts that do not touch, if there is only one tree of joints.
-
-    The search takes 3 to 7% of a step, and a single part is solved in the same way without it.
-    """
-    from mujoco import mjtDisableBit
-
-    if model.ntree == 1:
-        model.opt.disableflags |= int(getattr(mjtDisableBit, "mjDSBL_ISLAND", 0))  # older versions have no search
+def can_fall(env: MujocoEnv) -> bool:
+    """Has the runner a reward for standing, and is its episode over when it falls?"""
+    return hasattr(env, "_healthy_reward")
 
 
-def run(env: MujocoEnv, row: np.ndarray, runner: Runner) -> FastStep:
+def first_observed(env: MujocoEnv) -> int:
+    """The number of a runner's first coordinate that is observed."""
+    return RUNNERS[class_of(env)] if env._exclude_current_positions_from_observation else 0
+
+
+def run(env: MujocoEnv, row: np.ndarray) -> FastStep:
     """HalfCheetah, Swimmer, Hopper, Walker2d: the reward is forward velocity, and health if they can fall."""
     qpos = env.data.qpos
-    qvel = env.data.qvel
+    velocity = env.data.qvel
     x = qpos.item
     dt = env.dt
     weight = env._forward_reward_weight
     simulate = _simulate(env)
-    observe = _observe(env, row, runner.hidden, clip=10.0 if runner.falls else np.inf)
+    position = qpos[first_observed(env) :]
+    row_position = row[: len(position)]
+    row_velocity = row[len(position) :]
 
     def step(action: np.ndarray) -> tuple[float, bool]:
         before = x(0)
         simulate(action)
-        observe()
+        row_position[:] = position
+        row_velocity[:] = velocity
         return weight * ((x(0) - before) / dt), False
 
-    if not runner.falls:
+    if not can_fall(env):
         return FastStep(step, env._ctrl_cost_weight)
+    max_velocity = np.full(len(velocity), 10.0)
+    min_velocity = -max_velocity
     healthy_reward = env._healthy_reward
     ends = env._terminate_when_unhealthy
-    low, high = env._healthy_state_range if runner.bounded else (-np.inf, np.inf)
+    low, high = getattr(env, "_healthy_state_range", (-np.inf, np.inf))
     min_z, max_z = env._healthy_z_range
     min_angle, max_angle = env._healthy_angle_range
     bounded = np.isfinite(high)
 
     def step_or_fall(action: np.ndarray) -> tuple[float, bool]:
         reward, _ = step(action)
+        np.minimum(np.maximum(velocity, min_velocity), max_velocity, out=row_velocity)
         state = qpos.tolist()
-        in_range = not bounded or all(low < value < high for value in state[2:] + qvel.tolist())
+        in_range = not bounded or all(low < value < high for value in state[2:] + velocity.tolist())
         stands = in_range and min_z < state[1] < max_z and min_angle < state[2] < max_angle
         return reward + stands * healthy_reward, ends and not stands
 
@@ -132,19 +134,15 @@ def reacher(env: MujocoEnv, row: np.ndarray) -> FastStep:
 def humanoid(env: MujocoEnv, row: np.ndarray) -> FastStep:
     """Humanoid: as ``run``, with the velocity of the centre of mass and a cost of contacts."""
     qpos = env.data.qpos
-    control = env.data.ctrl
     bodies = env.data.xipos
     mass = env.model.body_mass
     total = mass.sum()
     dt = env.dt
     forward_weight = env._forward_reward_weight
-    control_weight = env._ctrl_cost_weight
     healthy_reward = env._healthy_reward
     ends = env._terminate_when_unhealthy
     min_z, max_z = env._healthy_z_range
-    simulate = _simulate(env, forces=True)
-    observe = _observe_body(env, row)
-    contact_cost = _contact_cost(env, "contact")
+    simulate = _simulate_bodies(env, row, "contact")
 
     def centre() -> float:
         x: float = (np.einsum("b,bj->j", mass, bodies) / total)[0]
@@ -152,11 +150,9 @@ def humanoid(env: MujocoEnv, row: np.ndarray) -> FastStep:
 
     def step(action: np.ndarray) -> tuple[float, bool]:
         before = centre()
-        simulate(action)
-        observe()
+        control_cost, contact_cost = simulate(action)
         stands = bool(min_z < qpos[2] < max_z)
-        costs = control_weight * np.square(control).sum() + contact_cost()
-        reward = forward_weight * ((centre() - before) / dt) + stands * healthy_reward - costs
+        reward = forward_weight * ((centre() - before) / dt) + stands * healthy_reward - (control_cost + contact_cost)
         return float(reward), ends and not stands
 
     return FastStep(step)
@@ -165,17 +161,12 @@ def humanoid(env: MujocoEnv, row: np.ndarray) -> FastStep:
 def humanoid_standup(env: MujocoEnv, row: np.ndarray) -> FastStep:
     """HumanoidStandup: the height of the torso, less control and contacts."""
     qpos = env.data.qpos
-    control = env.data.ctrl
-    control_weight = env._ctrl_cost_weight
     timestep = env.model.opt.timestep
-    simulate = _simulate(env, forces=True)
-    observe = _observe_body(env, row)
-    contact_cost = _contact_cost(env, "impact")
+    simulate = _simulate_bodies(env, row, "impact")
 
     def step(action: np.ndarray) -> tuple[float, bool]:
-        simulate(action)
-        observe()
-        return float(qpos[2] / timestep - control_weight * np.square(control).sum() - contact_cost() + 1), False
+        control_cost, contact_cost = simulate(action)
+        return float(qpos[2] / timestep - control_cost - contact_cost + 1), False
 
     return FastStep(step)
 
@@ -187,9 +178,9 @@ OTHER_TASKS: dict[str, Callable[[MujocoEnv, np.ndarray], FastStep]] = {
 }
 
 
-def _simulate(env: MujocoEnv, forces: bool = False) -> Callable[[np.ndarray], None]:
-    """Apply an action for ``frame_skip`` steps of the simulator, and compute the contact forces if asked to."""
-    from mujoco import mj_rnePostConstraint, mj_step
+def _simulate(env: MujocoEnv) -> Callable[[np.ndarray], None]:
+    """Apply an action for ``frame_skip`` steps of the simulator."""
+    from mujoco import mj_step
 
     model = env.model
     data = env.data
@@ -199,48 +190,36 @@ def _simulate(env: MujocoEnv, forces: bool = False) -> Callable[[np.ndarray], No
     def simulate(action: np.ndarray) -> None:
         control[:] = action
         mj_step(model, data, frames)
-        if forces:
-            mj_rnePostConstraint(model, data)
 
     return simulate
 
 
-def _observe(env: MujocoEnv, row: np.ndarray, hidden: int, clip: float) -> Callable[[], None]:
-    """Write positions, without the hidden ones, and clipped velocities into the row."""
-    position = env.data.qpos[hidden if env._exclude_current_positions_from_observation else 0 :]
-    velocity = env.data.qvel
-    row_position = row[: len(position)]
-    row_velocity = row[len(position) :]
-    high = np.full(len(velocity), clip)
-    low = -high
-    limited = clip < np.inf
+def _simulate_bodies(env: MujocoEnv, row: np.ndarray, contact: str) -> Callable[[np.ndarray], tuple[float, float]]:
+    """Apply an action, compute the contact forces and observe every body; the costs of control and of contacts."""
+    from mujoco import mj_rnePostConstraint
 
-    def observe() -> None:
-        row_position[:] = position
-        if limited:
-            np.minimum(np.maximum(velocity, low), high, out=row_velocity)
-        else:
-            row_velocity[:] = velocity
-
-    return observe
-
-
-def _observe_body(env: MujocoEnv, row: np.ndarray) -> Callable[[], np.ndarray]:
-    """Write positions, velocities, and the wanted of inertia, velocity, actuation and contact of every body."""
+    model = env.model
     data = env.data
-    start = 2 if env._exclude_current_positions_from_observation else 0
+    control = data.ctrl
+    forces = data.cfrc_ext
+    control_weight = env._ctrl_cost_weight
+    contact_weight = getattr(env, f"_{contact}_cost_weight")
+    low, high = getattr(env, f"_{contact}_cost_range")
     wanted = (
         (env._include_cinert_in_observation, data.cinert[1:]),
         (env._include_cvel_in_observation, data.cvel[1:]),
         (env._include_qfrc_actuator_in_observation, data.qfrc_actuator[6:]),
-        (env._include_cfrc_ext_in_observation, data.cfrc_ext[1:]),
+        (env._include_cfrc_ext_in_observation, forces[1:]),
     )
-    parts = [data.qpos[start:], data.qvel, *(part.reshape(-1) for include, part in wanted if include)]
-    return lambda: np.concatenate(parts, out=row)
+    position = data.qpos[2 if env._exclude_current_positions_from_observation else 0 :]
+    parts = [position, data.qvel, *(part.reshape(-1) for include, part in wanted if include)]
+    simulate = _simulate(env)
 
+    def simulate_bodies(action: np.ndarray) -> tuple[float, float]:
+        simulate(action)
+        mj_rnePostConstraint(model, data)
+        np.concatenate(parts, out=row)
+        contact_cost = np.minimum(np.maximum(contact_weight * np.square(forces).sum(), low), high)
+        return control_weight * np.square(control).sum(), contact_cost
 
-def _contact_cost(env: MujocoEnv, name: str) -> Callable[[], float]:
-    weight = getattr(env, f"_{name}_cost_weight")
-    low, high = getattr(env, f"_{name}_cost_range")
-    forces = env.data.cfrc_ext
-    return lambda: np.minimum(np.maximum(weight * np.square(forces).sum(), low), high)
+    return simulate_bodies

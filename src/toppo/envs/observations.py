@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from toppo.envs.actions import flat_mask, why_not_a_mask
+from toppo.envs.actions import checked_mask
 from toppo.envs.spaces import BadValue, Obs, Part, Space, Spaces, shortened
 from toppo.errors import EnvironmentFault
 
@@ -80,20 +80,17 @@ def rows_of(spaces: Spaces, obs: Obs, masks: Any = None) -> tuple[np.ndarray, bo
 
     A mask is one array, or one for each dimension of the action; a batch has as many masks.
     """
-    first = spaces.parts[0]
     try:
         shape, *_ = [np.shape(part_of(obs, part)) for part in spaces.parts]
     except (KeyError, IndexError, TypeError) as error:
         needed = ", ".join(repr("/".join(map(str, part.path))) for part in spaces.parts)
-        raise ValueError(
-            f"observation is {type(obs).__name__} {obs!r:.60}, but must have the entries {needed}"
-        ) from error
-    single = shape == first.shape
-    if not single and shape[1:] != first.shape:
-        raise ValueError(f"observation has shape {shape}, but must have {first.shape}")
+        raise ValueError(f"observation is {shortened(obs)}, but must have the entries {needed}") from error
+    expected = spaces.parts[0].shape
     encode = row_encoder(spaces)
-    if single:
+    if shape == expected:
         return encode(obs, _given_mask(spaces, masks))[None], True
+    if shape[1:] != expected:
+        raise ValueError(f"observation has shape {shape}, but must have {expected}")
     allowed: Sequence[object] = [None] * shape[0] if masks is None else masks
     if len(allowed) != shape[0]:
         raise ValueError(f"action_masks cannot be used: there are {len(allowed)} for {shape[0]} observations")
@@ -102,12 +99,9 @@ def rows_of(spaces: Spaces, obs: Obs, masks: Any = None) -> tuple[np.ndarray, bo
 
 def _given_mask(spaces: Spaces, given: object) -> np.ndarray | None:
     """The mask that a caller gives with an observation, if there is one."""
-    if given is None:
-        return None
-    mask = flat_mask(given)
-    if fault := "this environment gives none" if not spaces.masked else why_not_a_mask(mask, spaces):
-        raise ValueError(f"action_masks cannot be used: {fault}")
-    return mask
+    if given is not None and not spaces.masked:
+        raise ValueError("action_masks cannot be used: this environment gives none")
+    return None if given is None else checked_mask(given, spaces)
 
 
 def of_batch(obs: Obs, i: int) -> Obs:

@@ -40,7 +40,7 @@ class Environment:
         self.name = name
         self._owned = owned
         self.env, limit = strip(env)
-        self._limit = float("inf") if limit is None else limit
+        self.limit = float("inf") if limit is None else limit
         self.spaces = spaces = describe(env, masked)
         self.row = live_rows(spaces.row_size, spaces.row_dtype)[0] if row is None else row
         self._numbers = numbers_in(self.row, spaces.obs_size)
@@ -89,11 +89,7 @@ class Environment:
         # The product with itself is infinite or NaN if any entry is: a tenth of the price of testing each.
         if not (-MAX_FLOAT32 <= reward <= MAX_FLOAT32 and float(numbers.dot(numbers)) < MAX_SQUARE):
             self.refuse_not_finite(reward=reward, obs=numbers, action=env_action)
-        return reward, terminated, truncated or self.is_late()
-
-    def is_late(self) -> bool:
-        """Has the episode reached its time limit?"""
-        return self.t >= self._limit
+        return reward, terminated, truncated or self.t >= self.limit
 
     def close(self) -> None:
         """Close the environment; an error here cannot spoil anything."""
@@ -116,9 +112,10 @@ class Environment:
         """Raise ``NotFinite`` if one of the call's values is not finite in float32."""
         for field, value in values.items():
             if field != "action" and not fits_float32(value):
+                where = describe_call(self.name, self._seed, self.t)
                 after = f" after action {values['action']}" if "action" in values else ""
                 raise NotFinite(
-                    f"{self._where()} gave {NAMES[field]} that is not finite ({value}){after}; fix the environment, or "
+                    f"{where} gave {NAMES[field]} that is not finite ({value}){after}; fix the environment, or "
                     "end the episode before that with --on-nan truncate",
                     self._details(**values) | {"field": NAMES[field].split()[1]},
                 )
@@ -127,10 +124,7 @@ class Environment:
         """The fault that an exception of the environment's is, with the call it came from."""
         details = self._details(**values) | {"traceback": traceback.format_exception(error)}
         said = f": {error}" if isinstance(error, BadValue) else f" raised {in_one_line(error)}"
-        return EnvironmentFault(f"{self._where()}{said}", details)
-
-    def _where(self) -> str:
-        return describe_call(self.name, self._seed, self.t)
+        return EnvironmentFault(f"{describe_call(self.name, self._seed, self.t)}{said}", details)
 
     def _details(self, **values: object) -> dict[str, object]:
         plain = {name: np.asarray(value).astype(str).tolist() for name, value in values.items()}
@@ -172,12 +166,12 @@ def batch_step(envs: Sequence[Environment], rows: np.ndarray) -> BatchStep | Non
         try:
             rewards, terminated = move(env_actions)
         except EnvError as failed:
-            raise envs[failed.place].fault(failed.error, action=env_actions[failed.place]) from failed.error
+            j, error = failed.args
+            raise envs[j].fault(error, action=env_actions[j]) from error
         if not float(numbers.dot(numbers)) < MAX_SQUARE:  # rewards are finite if the observations are
             for env, action, reward in zip(envs, env_actions, rewards, strict=True):
                 env.refuse_not_finite(reward=reward, obs=env.row, action=action)
-        ends = [(j, over) for j, (env, over) in enumerate(zip(envs, terminated, strict=True)) if over or env.is_late()]
-        return rewards, ends
+        return rewards, [(j, terminated[j]) for j, env in enumerate(envs) if terminated[j] or env.t >= env.limit]
 
     return step
 
@@ -199,8 +193,7 @@ def strip(env: Env) -> tuple[Env, int | None]:
 
 def describe_call(name: str, seed: int, step: int) -> str:
     """The words for a call of an environment; step 0 is the reset."""
-    call = f"step {step} of the episode with seed {seed}" if step else f"reset(seed={seed})"
-    return f"{name}: {call}"
+    return f"{name}: step {step} of the episode with seed {seed}" if step else f"{name}: reset(seed={seed})"
 
 
 def open_environment(
@@ -214,29 +207,23 @@ class FirstEnv:
     """The first of several environments, alone; with the interface of ``Environment``."""
 
     def __init__(self, vec_env: VecEnv) -> None:
-        """Play in the first environment of ``vec_env``."""
         self.name = vec_env.name
         self.spaces = vec_env.spaces
         self._vec_env = vec_env
         self._rows = np.zeros((vec_env.n_envs, self.spaces.row_size), self.spaces.row_dtype)
+        self.row = self._rows[0]
         self._rng = np.random.default_rng(0)
-
-    @property
-    def row(self) -> np.ndarray:
-        """The last observation."""
-        row: np.ndarray = self._rows[0]
-        return row
 
     def reset(self, seed: int) -> None:
         """Start an episode."""
-        self._rows = self._vec_env.reset(dict.fromkeys(range(self._vec_env.n_envs), ResetSpec(seed)))
+        self._rows[:] = self._vec_env.reset(dict.fromkeys(range(self._vec_env.n_envs), ResetSpec(seed)))
 
     def step(self, action: np.ndarray) -> tuple[float, bool, bool]:
         """Take one step, in which the others act randomly; an ending is that of the whole episode."""
         others = [random_action(self.spaces, mask_in(row, self.spaces), self._rng) for row in self._rows[1:]]
         step = self._vec_env.step(np.stack([action, *others]))
         ended = {int(i): ResetSpec(0) for i in np.flatnonzero(step.over) if i > 0}
-        self._rows = self._vec_env.reset(ended) if ended else step.rows
+        self._rows[:] = self._vec_env.reset(ended) if ended else step.rows
         over = bool(step.over[0])
         terminated = bool(step.terminated[0])
         return float(step.reward[0]), over and terminated, over and not terminated

@@ -119,8 +119,20 @@ def describe_spaces(obs: Space, action: Space, masked: bool, limit: int | None) 
     known = tuple(p for p in parts if p.kind != "text")
     if sum(p.size for p in known) == 0:
         raise ToppoError(f"the observation space is {obs}, which has no entries that a network can read")
-    left_out = tuple("/".join(map(str, p.path)) for p in parts if p.kind == "text")
-    return Spaces(parts=known, **_action_fields(action), masked=masked, episode_limit=limit, left_out=left_out)
+    _refuse_unusable_actions(action)
+    choices, starts = _choices(action) if isinstance(action, Discrete) else ((), ())
+    return Spaces(
+        parts=known,
+        choices=choices,
+        starts=starts,
+        action_shape=tuple(map(int, action.shape or ())),
+        action_dtype=str(action.dtype),
+        low=tuple(action.low.ravel().tolist()) if isinstance(action, gym.spaces.Box) else (),
+        high=tuple(action.high.ravel().tolist()) if isinstance(action, gym.spaces.Box) else (),
+        masked=masked,
+        episode_limit=limit,
+        left_out=tuple("/".join(map(str, p.path)) for p in parts if p.kind == "text"),
+    )
 
 
 def refuse_other_spaces(name: str, theirs: Spaces, ours: Spaces) -> None:
@@ -216,13 +228,10 @@ def _choices(space: Discrete) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(counts.ravel().tolist()), tuple(starts.ravel().tolist())
 
 
-def _action_fields(space: Space) -> dict[str, Any]:
-    """The fields of ``Spaces`` that describe actions."""
-    choices: tuple[int, ...] = ()
-    starts: tuple[int, ...] = ()
+def _refuse_unusable_actions(space: Space) -> None:
+    """Refuse an action space that no policy can choose from."""
     if isinstance(space, Discrete):
-        choices, starts = _choices(space)
-        if not choices:
+        if 0 in (space.shape or ()):
             raise ToppoError(f"the action space is {space}, which has no entries")
     elif not isinstance(space, gym.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
         raise ToppoError(
@@ -231,11 +240,3 @@ def _action_fields(space: Space) -> dict[str, Any]:
         )
     elif np.all(space.low == space.high):
         raise ToppoError(f"the action space is {space}, but needs low < high in one dimension at least")
-    return {
-        "choices": choices,
-        "starts": starts,
-        "action_shape": tuple(map(int, space.shape or ())),
-        "action_dtype": str(space.dtype),
-        "low": tuple(space.low.ravel().tolist()) if isinstance(space, gym.spaces.Box) else (),
-        "high": tuple(space.high.ravel().tolist()) if isinstance(space, gym.spaces.Box) else (),
-    }

@@ -34,12 +34,10 @@ def spaces_from_json(data: Any) -> Spaces:
     )
     if not ok:
         raise ToppoError("the file's spaces hold values that no environment has", BAD_DATA)
-    names = ("choices", "starts", "action_shape", "left_out")
-    bounds = {
-        name: tuple(bound if x is None else x for x in data[name]) for name, bound in (("low", -inf), ("high", inf))
-    }
-    parts = tuple(Part(**{name: _tuple(value) for name, value in part.items()}) for part in data["parts"])
-    return Spaces(**{**data, **{name: tuple(data[name]) for name in names}, **bounds, "parts": parts})
+    low = [-inf if x is None else x for x in data["low"]]
+    high = [inf if x is None else x for x in data["high"]]
+    parts = [Part(**_with_tuples(part)) for part in data["parts"]]
+    return Spaces(**_with_tuples({**data, "parts": parts, "low": low, "high": high}))
 
 
 def _is_part(data: Any) -> bool:
@@ -58,5 +56,5 @@ def _list_of(values: Any, *kinds: type) -> bool:
     return isinstance(values, list) and all(type(v) in kinds for v in values)
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _with_tuples(data: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from toppo.envs.actions import action_to_env, flat_mask, why_not_a_mask
+from toppo.envs.actions import action_to_env, checked_mask
 from toppo.envs.observations import check_observation, fits_float32, mask_in, numbers_in, of_batch, row_encoder
 from toppo.envs.spaces import BadValue, Info, Obs, describe_spaces, shortened
 from toppo.errors import (
@@ -21,9 +21,7 @@ from toppo.errors import (
 )
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
-LATE_MASK = (
-    "step() gave an action_mask, but reset() gave none, so the first action would be chosen without: give it with both"
-)
+LATE_MASK = "step() gave an action_mask, but reset() gave none: give it with both, or the first action has none"
 
 
 class VecStep(NamedTuple):
@@ -89,29 +87,22 @@ class GymVecEnv:
 
     def step(self, actions: np.ndarray) -> VecStep:
         """Step all environments."""
-        given = np.stack([np.asarray(self._to_env(action)) for action in actions])
+        given = np.stack([self._to_env(action) for action in actions])
         form = ("observations", "rewards", "terminated", "truncated", "info")
         with as_environment_fault(f"{self.name}: step"):
             obs, reward, terminated, truncated, info = self._checked_answer(self.env.step(given), form)
             if self.notes is not None and self._read_masks is None and self.spaces.discrete and "action_mask" in info:
                 raise EnvironmentFault(f"{self.name}: {LATE_MASK}")
             masks = self._read_masks(info) if self._read_masks else None
-            over = np.asarray(terminated) | np.asarray(truncated)
+            over = terminated | truncated
             if not fits_float32(reward):
-                bad = next(i for i, value in enumerate(reward) if not fits_float32(value))
-                raise NotFinite(
-                    f"{self._label(bad)}: a step gave a reward that is not finite in float32 ({reward[bad]})"
-                )
+                i = next(i for i, value in enumerate(reward) if not fits_float32(value))
+                raise NotFinite(f"{self._label(i)}: a step gave a reward that is not finite in float32 ({reward[i]})")
             for i in range(self.n_envs):
                 last = info["final_obs"] if over[i] and self._resets_in_step else obs
                 self._rows[i] = self._row(last, masks, i, "step", bool(over[i]))
-        return VecStep(
-            rows=self._rows.copy(),
-            reward=np.asarray(reward, float),
-            terminated=np.asarray(terminated, bool),
-            ended=over,
-            over=over,
-        )
+        rows = self._rows.copy()
+        return VecStep(rows=rows, reward=reward.astype(float), terminated=terminated, ended=over, over=over)
 
     def close(self) -> None:
         """Leave the environments open: they belong to whoever made them."""
@@ -122,17 +113,15 @@ class GymVecEnv:
         try:
             answer = self.env.reset(seed=seeds)
         except ENV_EXCEPTIONS as error:
-            if self._takes_one_seed():
+            takes_one_seed = False
+            with suppress(*ENV_EXCEPTIONS):
+                self.env.reset(seed=0)
+                takes_one_seed = True
+            if takes_one_seed:
                 raise self._no_single_resets(safe_message(error)) from error
             raise
         info: Info = self._checked_answer(answer, ("observations", "info"))[1]
         return info
-
-    def _takes_one_seed(self) -> bool:
-        with suppress(*ENV_EXCEPTIONS):
-            self.env.reset(seed=0)
-            return True
-        return False
 
     def _checked_answer(self, answer: Any, form: Sequence[str]) -> Any:
         """What ``reset`` or ``step`` gave, if it has the right form: shapes and types, not values."""
@@ -141,39 +130,33 @@ class GymVecEnv:
             raise EnvironmentFault(
                 f"{self.name}: {call}() returned {shortened(answer)}, but must return ({', '.join(form)})"
             )
-        for name, part in zip(form[1:-1], answer[1:-1], strict=True):
-            array = np.asarray(part)
-            if array.shape != (self.n_envs,):
+        arrays = [np.asarray(part) for part in answer[1:-1]]
+        for name, array in zip(form[1:-1], arrays, strict=True):
+            wanted = "numbers" if name == "rewards" else "booleans"
+            if array.shape != (self.n_envs,) or array.dtype.kind not in {"numbers": "iuf", "booleans": "b"}[wanted]:
                 raise EnvironmentFault(
-                    f"{self.name}: step() returned {name} of shape {array.shape}, but must return {(self.n_envs,)}"
+                    f"{self.name}: step() returned {name} of shape {array.shape} and type {array.dtype}, but they "
+                    f"must be {self.n_envs} {wanted}"
                 )
-            if array.dtype.kind not in ("iuf" if name == "rewards" else "b"):
-                wanted = "numbers" if name == "rewards" else "booleans"
-                raise EnvironmentFault(
-                    f"{self.name}: step() returned {name} of type {array.dtype}, but they must be {wanted}"
-                )
-        return answer
+        return answer[0], *arrays, answer[-1]
 
     def _row(self, obs: Obs, masks: Any, i: int, call: str, over: bool = False) -> np.ndarray:
         """The row of environment ``i``; after the end of an episode no mask is needed."""
-        try:
-            mask = None if masks is None or over else flat_mask(masks[i])
-            if self.spaces.masked and not over and (fault := why_not_a_mask(mask, self.spaces)):
-                raise EnvironmentFault(f"{self._label(i)}: its mask after a {call} cannot be used: {fault}")
+        with prefixed(self._label(i)):
             try:
-                own = of_batch(obs, i)
-            except (LookupError, TypeError) as error:
-                raise EnvironmentFault(
-                    f"{self._label(i)}: {call}() gave no observation of it, but must give one of each"
-                ) from error
-            if self.notes is not None:
-                with prefixed(self._label(i)):
+                needs_mask = self.spaces.masked and not over
+                mask = checked_mask(None if masks is None else masks[i], self.spaces) if needs_mask else None
+                try:
+                    own = of_batch(obs, i)
+                except (LookupError, TypeError) as error:
+                    raise EnvironmentFault(f"{call}() gave no observation of it, but must give one of each") from error
+                if self.notes is not None:
                     check_observation(own, self.spaces, self.env.single_observation_space, f"{call}()", self.notes)
-            row = self._encode(own, mask)
-        except BadValue as error:
-            raise EnvironmentFault(f"{self._label(i)}: after a {call}, {error}") from error
-        if not fits_float32(numbers_in(row, self.spaces.obs_size)):
-            raise NotFinite(f"{self._label(i)}: a {call} gave an observation that is not finite: {row}")
+                row = self._encode(own, mask)
+            except BadValue as error:
+                raise EnvironmentFault(f"after a {call}, {error}") from error
+            if not fits_float32(numbers_in(row, self.spaces.obs_size)):
+                raise NotFinite(f"a {call} gave an observation that is not finite: {row}")
         return row
 
     def _refuse_other_resets(self, obs: Obs, others: Iterable[int]) -> None:

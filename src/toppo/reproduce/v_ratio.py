@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from toppo import plotting
 from toppo.algos.contract import Segment, Tree
 from toppo.collect.actor import Actor, mlp_actor, noise_for
-from toppo.envs import Environment, open_environment, resolve
+from toppo.envs import Environment, resolve
+from toppo.envs.single import open_environment
 from toppo.errors import BAD_DATA, ToppoError
 from toppo.learn.nets import actor_weights
 from toppo.learn.session import open_session
