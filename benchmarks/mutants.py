@@ -595,8 +595,8 @@ MUTANTS = [
     Mutant(
         "worker process: it outlives its run",
         "collect/worker_process.py",
-        "    die_with_the_run()\n",
-        "",
+        "prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)",
+        "prctl(PARENT_DEATH_SIGNAL, 0)",
         "collect/test_pool.py collect/test_child.py collect/test_faults.py",
     ),
     Mutant(

@@ -22,15 +22,10 @@ class ProcessHost:
         self.task = task
         self.child = Child(memory)
         self.close = self.child.close
-        self.child.send(
-            {
-                "plan": {**task.plan._asdict(), "spaces": spaces_to_json(task.plan.spaces)},
-                "indices": task.indices,
-                "on_nan": task.fault_policy.on_nan,
-                "cores": task.cores,
-                "address": task.source.address,
-            }
-        )
+        plan = {**task.plan._asdict(), "spaces": spaces_to_json(task.plan.spaces)}
+        place = {"indices": task.indices, "cores": task.cores}
+        on_nan = task.fault_policy.on_nan
+        self.child.send({"address": task.source.address, "plan": plan, "on_nan": on_nan, **place})
 
     def start(self, truncations: Truncations) -> None:
         """Tell the worker to collect."""

@@ -22,6 +22,8 @@ from toppo.envs.source import from_address
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
 from toppo.errors import Fault, NotFinite, ToppoError
 
+PARENT_DEATH_SIGNAL = 1  # the option of prctl
+
 
 def serve(commands: int, replies: int, *memory: int) -> None:
     """Check an environment, or obey commands until the run closes its end of the pipe."""
@@ -51,7 +53,8 @@ def serve(commands: int, replies: int, *memory: int) -> None:
 def main() -> None:
     """Serve; tell the run what went wrong before leaving."""
     commands, replies, *memory = map(int, sys.argv[1:])
-    die_with_the_run()
+    if sys.platform == "linux":  # the system ends this process when its run is killed, even if an environment hangs
+        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)  # these reach the whole group; the run decides when to stop
     try:
@@ -67,23 +70,11 @@ def main() -> None:
     os._exit(0)
 
 
-def die_with_the_run() -> None:
-    """Ask the system to end this process when its run is killed, even if an environment hangs (Linux only)."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-
-
 def _report(replies: int, error: ToppoError) -> None:
-    answer = {
-        "ok": False,
-        "message": str(error),
-        "details": error.details if isinstance(error, Fault) else {},
-        "code": error.code,
-        "not_finite": isinstance(error, NotFinite),
-    }
+    kind = {"code": error.code, "not_finite": isinstance(error, NotFinite)}
+    details = error.details if isinstance(error, Fault) else {}
     with suppress(BrokenPipeError):
-        send(replies, answer)
+        send(replies, {"ok": False, "message": str(error), "details": details, **kind})
 
 
 if __name__ == "__main__":
