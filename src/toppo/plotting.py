@@ -85,12 +85,6 @@ def colours_of(arms: Sequence[str]) -> dict[str, str]:
     return COLOURS | {a: MORE_COLOURS[i % len(MORE_COLOURS)] for i, a in enumerate(others)}
 
 
-def mark_quick_run(figure: Figure, why: str) -> None:
-    """Write on the figure that it allows no conclusion, and why."""
-    letters_per_line = int(15 * figure.get_figwidth())
-    figure.suptitle(textwrap.fill(f"{QUICK_RUN}: {why}", letters_per_line), fontsize=9, color=WARNING)
-
-
 def save(figure: Figure, out: Path) -> None:
     """Write the figure in the format that the ending of its name says."""
     without_clock = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
@@ -105,8 +99,11 @@ def save(figure: Figure, out: Path) -> None:
     write_output(out, picture.getvalue())
 
 
-def save_png_and_pdf(figure: Figure, folder: Path, name: str) -> None:
-    """Write the figure for a screen and for a paper."""
+def save_png_and_pdf(figure: Figure, folder: Path, name: str, quick_run: str = "") -> None:
+    """Write the figure for a screen and for a paper; ``quick_run`` says on it why it allows no conclusion."""
+    if quick_run:
+        letters_per_line = int(15 * figure.get_figwidth())
+        figure.suptitle(textwrap.fill(f"{QUICK_RUN}: {quick_run}", letters_per_line), fontsize=9, color=WARNING)
     save(figure, folder / f"{name}.png")
     save(figure, folder / f"{name}.pdf")
 
@@ -129,11 +126,7 @@ def to_svg(figure: Figure, name: str) -> str:
     body = text.getvalue()
     body = body[body.index("<svg") :].replace(INK, "currentColor").replace("#000000", "currentColor")
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r' d="[^"]*"', _with_two_decimals, body)
+    # A screen shows no more than two decimals of a path, and the page is a quarter smaller.
+    body = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]).replace(" \n", "\n"), body)
     body = re.sub(r'\bid="', f'id="{name}-', body)
     return re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", body)
-
-
-def _with_two_decimals(path: re.Match[str]) -> str:
-    # A screen shows no more, and the page is a quarter smaller.
-    return re.sub(r"(\.\d\d)\d+", r"\1", path[0]).replace(" \n", "\n")

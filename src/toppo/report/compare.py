@@ -36,8 +36,9 @@ class Group(NamedTuple):
         return min(r.budget for r in self.runs)
 
     def final(self, budget: int | None = None) -> np.ndarray:
-        """Return the final return of every run, at the end of ``budget`` steps.  [runs]"""
-        return np.array([final_return(r, budget or self.budget) for r in self.runs])
+        """Return the mean return over the last tenth of the first ``budget`` steps of every run.  [runs]"""
+        until = budget or self.budget
+        return np.array([mean_return(r, until * (1 - FINAL_SHARE), until) for r in self.runs])
 
     def area(self, budget: int | None = None) -> np.ndarray:
         """Return the mean return over the first ``budget`` steps of every run.  [runs]"""
@@ -91,11 +92,6 @@ def fill_gaps(values: np.ndarray) -> np.ndarray:
     """Replace every gap by the value before it.  [points] -> [points]"""
     known = np.where(np.isnan(values), 0, np.arange(len(values)))
     return np.asarray(values[np.maximum.accumulate(known)])
-
-
-def final_return(run: Run, budget: int) -> float:
-    """Return the mean return over the last tenth of the first ``budget`` steps."""
-    return mean_return(run, budget * (1 - FINAL_SHARE), budget)
 
 
 def mean_return(run: Run, after: float, until: float) -> float:

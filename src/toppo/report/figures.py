@@ -17,11 +17,9 @@ from toppo.report.statistics import (
     MIN_FOR_IQM,
     Estimate,
     band,
-    bootstrap,
     iqm,
     mean,
     performance_profile,
-    pooled,
     profile_band,
 )
 from toppo.report.text import counted
@@ -54,13 +52,11 @@ def draw_curves(axis: Axes, groups: list[Group], colours: dict[str, str], shadin
         if not len(x):
             continue
         axis.plot(x, mean(rows.T), color=colour, linewidth=1.7, label=group.arm)
-        if shading == "std" and len(rows) > 1:
-            low = rows.mean(axis=0) - rows.std(axis=0)
-            high = rows.mean(axis=0) + rows.std(axis=0)
-            axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-        elif len(rows) >= MIN_FOR_INTERVAL:
-            axis.fill_between(x, *band(rows, mean), color=colour, alpha=0.18, linewidth=0)
-            axis.plot(x, iqm(rows.T), color=colour, linewidth=1.0, linestyle="--")
+        limits = band_around_mean(rows, shading, resamples=2_000)
+        if limits is not None:
+            axis.fill_between(x, *limits, color=colour, alpha=0.18, linewidth=0)
+            if shading == "bootstrap":
+                axis.plot(x, iqm(rows.T), color=colour, linewidth=1.0, linestyle="--")
         elif len(rows) > 1:
             for row in rows:
                 axis.plot(x, row, color=colour, alpha=0.35, linewidth=0.7)
@@ -100,7 +96,7 @@ def finals_figure(groups: list[Group], shading: str = "bootstrap") -> Figure:
             colour = colours[group.arm]
             axis.scatter(final, np.full(len(final), row), color=colour, s=14, alpha=0.6, linewidth=0)
             axis.scatter([final.mean()], [row], color=colour, marker="|", s=220, linewidth=2.2)
-            limits = final_band(final, shading)
+            limits = band_around_mean(final, shading, resamples=20_000)
             if limits is not None:
                 axis.plot(limits, [row, row], color=colour, linewidth=4, alpha=0.35)
         budget = max(g.budget for g in here)
@@ -112,12 +108,13 @@ def finals_figure(groups: list[Group], shading: str = "bootstrap") -> Figure:
     return figure
 
 
-def final_band(final: np.ndarray, shading: str) -> tuple[float, float] | None:
-    """Return the band around the mean of final returns [runs], or None if there are too few runs."""
+def band_around_mean(rows: np.ndarray, shading: str, resamples: int) -> np.ndarray | None:
+    """Return the band around the mean over runs, or None if there are too few.  [runs, ...] -> [2, ...]"""
+    if len(rows) < (2 if shading == "std" else MIN_FOR_INTERVAL):
+        return None
     if shading == "std":
-        return (final.mean() - final.std(), final.mean() + final.std()) if len(final) > 1 else None
-    estimate = bootstrap([final], pooled(mean))
-    return None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
+        return rows.mean(axis=0) + np.multiply.outer([-1.0, 1.0], rows.std(axis=0))
+    return band(rows, mean, resamples)
 
 
 def profile_figure(scores: Scores) -> Figure:
@@ -172,7 +169,5 @@ def learning_curves(runs: Sequence[Path], out: Path) -> None:
     """Draw the learning curves of run directories into a file."""
     found = [run_from_directory(root) for root in runs]
     keys = sorted({(r.env, r.algo) for r in found})
-    groups = [
-        Group(algo, env, [r._replace(arm=algo) for r in found if (r.env, r.algo) == (env, algo)]) for env, algo in keys
-    ]
+    groups = [Group(algo, env, [r for r in found if (r.env, r.algo) == (env, algo)]) for env, algo in keys]
     save(curves_figure(groups), out)

@@ -54,8 +54,7 @@ def load(*roots: Path, only: Collection[str] = ()) -> Loaded:
                 runs[name] = run
         except (ToppoError, KeyError, TypeError, ValueError, OSError, OverflowError) as error:
             problems.append(f"{clean(path.name)} is left out: {clean(reason(error), 300)}")
-    missing = [name for name in dict.fromkeys(wanted) if name not in runs]
-    if missing:
+    if missing := [name for name in dict.fromkeys(wanted) if name not in runs]:
         problems.append(f"missing from the study: {counted('run', len(missing))} ({first_names(missing)})")
     found = _usable(list(runs.values()), problems)
     if not found:
@@ -77,8 +76,7 @@ def _entries(root: Path, problems: list[str]) -> Iterator[Path]:
     curves = root / "curves"
     if os.path.isdir(curves) and not os.path.islink(curves):
         names += _listed(curves, problems)
-    links = [p.name for p in names if os.path.islink(p)]
-    if links:
+    if links := [p.name for p in names if os.path.islink(p)]:
         problems.append(f"not followed: {counted('link', len(links))} ({first_names(links)})")
     plain = sorted(p for p in names if not os.path.islink(p))
     is_run = os.path.isfile(Layout(root).spec)
@@ -105,8 +103,7 @@ def _random_returns(values: Json) -> dict[str, float]:
 def _usable(runs: list[Run], problems: list[str]) -> list[Run]:
     """Return the runs that reached their budget and have a return; name the others in ``problems``."""
     complete = [r for r in runs if len(r.grid) and r.grid[-1] >= r.budget]
-    rest = [name_of(r) for r in runs if not (len(r.grid) and r.grid[-1] >= r.budget)]
-    if rest:
+    if rest := [name_of(r) for r in runs if not (len(r.grid) and r.grid[-1] >= r.budget)]:
         problems.append(f"not finished and left out: {counted('run', len(rest))} ({first_names(rest)})")
     problems += [f"{name_of(r)}: no episode ended, and the run is left out" for r in complete if _is_empty(r.returns)]
     return [r for r in complete if not _is_empty(r.returns)]

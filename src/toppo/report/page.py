@@ -9,7 +9,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from toppo.errors import CANNOT_CREATE, ToppoError
-from toppo.plotting import QUICK_RUN, mark_quick_run, save_png_and_pdf, to_svg, write_output
+from toppo.plotting import QUICK_RUN, save_png_and_pdf, to_svg, write_output
 from toppo.report import atari, figures, tables
 from toppo.report.compare import Group, Scores, aggregates_of, groups_of, pairs_of, scores_of
 from toppo.report.load import Loaded
@@ -49,9 +49,7 @@ def write_report(loaded: Loaded, out: Path, about: About) -> None:
     sections = sections_of(loaded, about.band)
     for name, section in sections.items():
         if section.figure is not None:
-            if about.quick_run:
-                mark_quick_run(section.figure, about.quick_run)
-            save_png_and_pdf(section.figure, folder, name)
+            save_png_and_pdf(section.figure, folder, name, about.quick_run)
     write_output(out, render(loaded, sections, about).encode())
 
 
@@ -85,9 +83,7 @@ def sections_of(loaded: Loaded, band: str) -> dict[str, Section]:
     games = atari.score_rows(groups, loaded.random)
     sections = {
         "curves": Section(figures.curves_figure(groups, band)),
-        "finals": Section(
-            figures.finals_figure(groups, band), columns=tables.FINAL_COLUMNS, rows=tables.final_rows(groups)
-        ),
+        "finals": Section(figures.finals_figure(groups, band), tables.FINAL_COLUMNS, tables.final_rows(groups)),
     }
     if pairs:
         sections["pairs"] = Section(columns=tables.PAIR_COLUMNS, rows=tables.pair_rows(pairs))

@@ -70,39 +70,34 @@ def probability_of_improvement(strata: Sequence[np.ndarray]) -> np.ndarray:
     return np.asarray(np.mean(per_task, axis=0))
 
 
-def bootstrap(strata: Sequence[np.ndarray], statistic: Statistic, resamples: int = 20_000, seed: int = 0) -> Estimate:
+def bootstrap(strata: Sequence[np.ndarray], statistic: Statistic, resamples: int = 20_000) -> Estimate:
     """Return a statistic and its interval by stratified percentile bootstrap.  [runs] each"""
     strata = [np.asarray(s, np.float64) for s in strata]
     value = float(statistic(strata))
     runs = min(map(len, strata))
     if runs < MIN_FOR_INTERVAL:
         return Estimate(value=value, low=None, high=None, runs=runs)
-    rng = np.random.default_rng(seed)
-    drawn = [s[rng.integers(len(s), size=(resamples, len(s)))] for s in strata]
-    low, high = np.percentile(statistic(drawn), [2.5, 97.5])
+    low, high = bootstrap_interval(strata, statistic, resamples)
     return Estimate(value=value, low=float(low), high=float(high), runs=runs)
 
 
-def band(
-    rows: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray], resamples: int = 2_000, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pointwise 95% bootstrap interval of curves.  [runs, points] -> [points] twice"""
-    picks = np.random.default_rng(seed).integers(len(rows), size=(resamples, len(rows)))
-    low, high = np.percentile(statistic(np.moveaxis(rows[picks], 1, -1)), [2.5, 97.5], axis=0)
-    return low, high
+def bootstrap_interval(strata: Sequence[np.ndarray], statistic: Statistic, resamples: int) -> np.ndarray:
+    """Return the 95% interval of a statistic by stratified percentile bootstrap.  [runs, ...] each -> [2, ...]"""
+    rng = np.random.default_rng(0)
+    drawn = [s[rng.integers(len(s), size=(resamples, len(s)))] for s in strata]
+    return np.asarray(np.percentile(statistic(drawn), [2.5, 97.5], axis=0))
+
+
+def band(rows: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray], resamples: int = 2_000) -> np.ndarray:
+    """Return the pointwise 95% bootstrap interval of curves.  [runs, points] -> [2, points]"""
+    return bootstrap_interval([rows], lambda drawn: statistic(np.moveaxis(drawn[0], 1, -1)), resamples)
 
 
 def performance_profile(strata: Sequence[np.ndarray], levels: np.ndarray) -> np.ndarray:
-    """Return the share of runs with a score above each level, mean over tasks.  -> [levels]"""
-    return np.asarray(np.mean([(np.asarray(s)[:, None] > levels).mean(axis=0) for s in strata], axis=0))
+    """Return the share of runs with a score above each level, mean over tasks.  [..., runs] each -> [..., levels]"""
+    return np.asarray(np.mean([(s[..., None] > levels).mean(axis=-2) for s in strata], axis=0))
 
 
-def profile_band(
-    strata: Sequence[np.ndarray], levels: np.ndarray, resamples: int = 2_000, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pointwise 95% stratified bootstrap interval of the performance profile.  -> [levels] twice"""
-    rng = np.random.default_rng(seed)
-    drawn = [np.asarray(s)[rng.integers(len(s), size=(resamples, len(s)))] for s in strata]
-    shares = [np.mean([(s > level).mean(axis=-1) for s in drawn], axis=0) for level in levels]
-    low, high = np.percentile(shares, [2.5, 97.5], axis=-1)
-    return low, high
+def profile_band(strata: Sequence[np.ndarray], levels: np.ndarray) -> np.ndarray:
+    """Return the pointwise 95% stratified bootstrap interval of the performance profile.  -> [2, levels]"""
+    return bootstrap_interval(strata, lambda drawn: performance_profile(drawn, levels), resamples=2_000)

@@ -29,9 +29,7 @@ def first_names(names: Sequence[str]) -> str:
 
 def span(counts: Sequence[int]) -> str:
     """Return "3", or "1 to 3"."""
-    least = min(counts)
-    most = max(counts)
-    return f"{least:,} to {most:,}" if least < most else f"{most:,}"
+    return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
 
 
 def counted(noun: str, *counts: int) -> str:

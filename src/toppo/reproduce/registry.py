@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from toppo.plotting import mark_quick_run, save_png_and_pdf
+from toppo.plotting import save_png_and_pdf
 from toppo.report.compare import Group, groups_of
 from toppo.report.figures import curves_figure, finals_figure
 from toppo.report.load import Loaded, load
@@ -58,10 +58,7 @@ FIGURES: dict[str, StudyFigure | MeasuredFigure] = {
 def write_study_figure(figure: StudyFigure, study: Study, folder: Folder, out: Path, about: About) -> None:
     """Draw a figure from the runs of its study, and write the report of these runs beside it."""
     loaded = load_study(study, folder)
-    drawing = figure.draw(groups_of(loaded), about.band)
-    if about.quick_run:
-        mark_quick_run(drawing, about.quick_run)
-    save_png_and_pdf(drawing, out, about.title)
+    save_png_and_pdf(figure.draw(groups_of(loaded), about.band), out, about.title, about.quick_run)
     write_report(loaded, out / "report.html", about)
 
 

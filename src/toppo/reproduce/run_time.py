@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from toppo.algos import REGISTRY
 from toppo.learn.session import open_session
 from toppo.learn.setup import initial_state
-from toppo.plotting import add_legend, mark_quick_run, save_png_and_pdf, set_labels, subplots, write_output
+from toppo.plotting import add_legend, save_png_and_pdf, set_labels, subplots, write_output
 from toppo.runs.presets import spec_for
 from toppo.runs.run import setup_for
 
@@ -53,10 +53,8 @@ def make_figure(scale: str, out: Path, echo: Callable[[str], None]) -> None:
         echo(f"{algo:<6} {sum(parts.values()):7.1f} ms per 1000 steps: {shares}")
     data = {"scale": scale, "measured": measured, "milliseconds_per_1000_steps": times}
     write_output(out / "run-time.json", json.dumps(data, indent=1).encode() + b"\n")
-    figure = draw(times, measured)
-    if scale == "quick":
-        mark_quick_run(figure, "20 iterations instead of 200; they do not fill the memory of DISC")
-    save_png_and_pdf(figure, out, "run-time")
+    quick_run = "20 iterations instead of 200; they do not fill the memory of DISC" if scale == "quick" else ""
+    save_png_and_pdf(draw(times, measured), out, "run-time", quick_run)
 
 
 def draw(times: dict[str, dict[str, float]], measured: str) -> Figure:

@@ -102,7 +102,6 @@ def measure_during_training(algo: str, env: str, scale: Scale, seed: int) -> lis
                 found.append(compare(state.steps, k - mu, estimates, returns))
             held = {int(b.iteration) for b in state.memory} | {k + 1}
             policies = {i: policy for i, policy in policies.items() if i in held}
-            started = {i: count for i, count in started.items() if i in held}
     return found
 
 
@@ -209,19 +208,14 @@ def make_figure(scale_name: str, out: Path, echo: Callable[[str], None]) -> None
             continue
         found = measure_during_training(algo, env, scale, seed)
         rows += [{"env": env, "algo": algo, "seed": seed, **m._asdict()} for m in found]
-        plotting.write_output(
-            out / "v-ratio.json", json.dumps({"scale": scale_name, "rows": rows}, indent=1).encode() + b"\n"
-        )
+        data = json.dumps({"scale": scale_name, "rows": rows}, indent=1)
+        plotting.write_output(out / "v-ratio.json", data.encode() + b"\n")
         ratio = np.median([m.ratio for m in found])
         noise = np.median([m.noise for m in found])
         echo(f"{env}, {algo}, seed {seed}: median V ratio {ratio:.3f}; sampling noise alone gives {noise:.3f}")
-    figure = draw(rows, scale.seeds)
-    if scale_name == "quick":
-        paper = SCALES["paper"]
-        plotting.mark_quick_run(
-            figure, f"{scale.steps:,} steps instead of {paper.steps:,}, {scale.seeds} of {paper.seeds} seeds"
-        )
-    plotting.save_png_and_pdf(figure, out, "v-ratio")
+    paper = SCALES["paper"]
+    smaller = f"{scale.steps:,} steps instead of {paper.steps:,}, {scale.seeds} of {paper.seeds} seeds"
+    plotting.save_png_and_pdf(draw(rows, scale.seeds), out, "v-ratio", smaller if scale_name == "quick" else "")
 
 
 def measured_before(path: Path, scale: str) -> list[Row]:

@@ -22,13 +22,6 @@ class JobData(TypedDict):
     evaluate_every: int
 
 
-class Ended(NamedTuple):
-    """A run whose process has ended; ``fault`` is empty if the run is finished."""
-
-    name: str
-    fault: str
-
-
 class Executor(Protocol):
     """What runs jobs.  It knows them by name, and nothing of studies."""
 
@@ -38,8 +31,8 @@ class Executor(Protocol):
     def start(self, name: str, job: JobData, log: Path) -> None:
         """Start a run."""
 
-    def ended(self) -> list[Ended]:
-        """Return the runs that have ended since the last call."""
+    def ended(self) -> dict[str, str]:
+        """Return the fault of every run that has ended since the last call; it is empty if the run is finished."""
 
     def stop(self) -> None:
         """Ask all runs to save and leave."""
@@ -73,13 +66,13 @@ class LocalExecutor:
         with pinned_to(cores):
             self._running[name] = RunningProcess(launch(job, log), log, cores)
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> dict[str, str]:
         """Poll every process."""
         gone = {name: run for name, run in self._running.items() if run.process.poll() is not None}
         for name, run in gone.items():
             del self._running[name]
             self._places.append(run.cores)
-        return [Ended(name, fault_of(run.process, run.log)) for name, run in gone.items()]
+        return {name: fault_of(run.process, run.log) for name, run in gone.items()}
 
     def stop(self) -> None:
         """Send SIGTERM to every process."""

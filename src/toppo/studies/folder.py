@@ -45,10 +45,8 @@ class Folder(NamedTuple):
 
     def finished(self, job: Job) -> bool:
         """Tell whether there is a curve of exactly this spec; refuse files of another spec, which must not be lost."""
-        _refuse_other(self.run(job), job, _spec_in(Layout(self.run(job)).spec))
-        curve = _spec_in(self.curve(job), "spec")
-        _refuse_other(self.curve(job), job, curve)
-        return curve is not None
+        _holds(job, self.run(job), Layout(self.run(job)).spec)
+        return _holds(job, self.curve(job), self.curve(job), "spec")
 
     def steps(self, job: Job) -> int:
         """Return the number of steps that the run has done."""
@@ -67,20 +65,16 @@ class Folder(NamedTuple):
         return 0
 
 
-def _spec_in(path: Path, key: str | None = None) -> Spec | None:
-    if not path.is_file():
-        return None
-    data = read_json(path)
-    return from_json(data.get(key) if key and isinstance(data, dict) else data)
-
-
-def _refuse_other(path: Path, job: Job, found: Spec | None) -> None:
-    if found is not None and found != job.spec:
-        raise ToppoError(
-            f"{path} holds another run than {job.name} of this study ({_difference(found, job.spec)}): "
-            "choose another directory or move it",
-            CANNOT_CREATE,
-        )
+def _holds(job: Job, place: Path, file: Path, key: str = "") -> bool:
+    """Tell whether there is a file with the spec of this job; refuse ``place`` if the spec is another."""
+    if not file.is_file():
+        return False
+    data = read_json(file)
+    found = from_json(data.get(key) if key and isinstance(data, dict) else data)
+    if found != job.spec:
+        different = f"{place} holds another run than {job.name} of this study ({_difference(found, job.spec)})"
+        raise ToppoError(f"{different}: choose another directory or move it", CANNOT_CREATE)
+    return True
 
 
 def _difference(found: Spec, wanted: Spec) -> str:

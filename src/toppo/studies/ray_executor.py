@@ -3,12 +3,11 @@
 import logging
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from toppo.errors import ToppoError, first_line
-from toppo.studies.executor import Ended, JobData, fault_of, launch
+from toppo.studies.executor import JobData, fault_of, launch
 
 
 class RayExecutor:
@@ -33,7 +32,6 @@ class RayExecutor:
             raise ToppoError(f"no Ray cluster answers at {address!r}: {first_line(error)}") from error
         self._task = ray.remote(num_cpus=cpus, max_retries=0)(_run_job)
         self._cpus = cpus
-        self._nodes: Callable[[], list[dict[str, Any]]] = ray.nodes
         self._running: dict[Any, str] = {}
         if not self._places():
             raise ToppoError(
@@ -49,12 +47,12 @@ class RayExecutor:
         """Start a task."""
         self._running[self._task.remote(job, str(log.resolve()))] = name
 
-    def ended(self) -> list[Ended]:
-        """Return the tasks that have ended since the last call."""
+    def ended(self) -> dict[str, str]:
+        """Return the faults of the tasks that have ended since the last call."""
         if not self._running:
-            return []
+            return {}
         ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
-        return [Ended(self._running.pop(task), self._fault(task)) for task in ready]
+        return {self._running.pop(task): self._fault(task) for task in ready}
 
     def stop(self) -> None:
         """Interrupt the tasks as Ctrl-C would, so that they save."""
@@ -67,7 +65,7 @@ class RayExecutor:
 
     def _places(self) -> int:
         """Count the runs that the present nodes can hold."""
-        cpus = [float(node["Resources"].get("CPU", 0.0)) for node in self._nodes() if node["Alive"]]
+        cpus = [float(node["Resources"].get("CPU", 0.0)) for node in self._ray.nodes() if node["Alive"]]
         return sum(int(n // self._cpus) for n in cpus)
 
     def _fault(self, task: Any) -> str:

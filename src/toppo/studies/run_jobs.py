@@ -14,6 +14,7 @@ from toppo.runs.signals import Interrupted, StopRequest, stop_request
 from toppo.studies.executor import Executor, LocalExecutor
 from toppo.studies.folder import Folder
 from toppo.studies.random_policy import keep_random_returns
+from toppo.studies.ray_executor import RayExecutor
 from toppo.studies.study import Job, Study, jobs_of, to_json
 
 SECONDS_BETWEEN_POLLS = 0.2
@@ -53,8 +54,11 @@ def run_study(study: Study, folder: Folder, options: StudyOptions, observe: Stud
         raise ToppoError(f"{folder.root} cannot be created: {error.strerror}", CANNOT_CREATE) from error
     with exclusive(folder.root / ".lock"):
         write_json(folder.curves / f"study-{study.name}.json", to_json(study) | {"runs": [job.name for job in jobs]})
+        executor: Executor = LocalExecutor(options.jobs)
+        if options.ray is not None:
+            executor = RayExecutor(options.ray, 1 + options.run_options.workers)
         # The executor comes first: Ray installs its own handler for SIGTERM.
-        with closing(_executor(options)) as executor, stop_request() as request:
+        with closing(executor), stop_request() as request:
             status = run_jobs(jobs, folder, options, executor, observe, request)
             if request.signal is not None:
                 raise Interrupted(request.signal)
@@ -96,7 +100,7 @@ def run_jobs(
             tries[job.name] += 1
             running[job.name] = job
             executor.start(job.name, folder.job_data(job, options.run_options), folder.log(job))
-        for name, fault in executor.ended():
+        for name, fault in executor.ended().items():
             del running[name]
             if folder.finished(by_name[name]):
                 finished.append(name)
@@ -123,11 +127,3 @@ def refuse_faults(status: StudyStatus) -> None:
             "the same command tries them again",
             BAD_DATA,
         )
-
-
-def _executor(options: StudyOptions) -> Executor:
-    if options.ray is None:
-        return LocalExecutor(options.jobs)
-    from toppo.studies.ray_executor import RayExecutor
-
-    return RayExecutor(options.ray, 1 + options.run_options.workers)

@@ -1,6 +1,5 @@
 """What a study is: grids of algorithms, environments and seeds, and the runs that they stand for."""
 
-import json
 import re
 from collections.abc import Mapping
 from itertools import product
@@ -26,9 +25,9 @@ class Arm(NamedTuple):
     name: str  # in files and figures
 
     @staticmethod
-    def of(algo: str, name: str = "", **settings: object) -> "Arm":
+    def of(algo: str, name: str = "", /, **settings: object) -> "Arm":
         """Return an arm; without a name it is named after the algorithm and its settings."""
-        return Arm(algo, settings, name or default_name(algo, settings))
+        return Arm(algo, settings, name or algo + "".join(f"-{key}={value}" for key, value in settings.items()))
 
 
 class Grid(NamedTuple):
@@ -54,11 +53,6 @@ class Job(NamedTuple):
     name: str
     arm: str
     spec: Spec
-
-
-def default_name(algo: str, settings: Mapping[str, object]) -> str:
-    """Name an arm after its algorithm and its settings."""
-    return algo + "".join(f"-{name}={value}" for name, value in settings.items())
 
 
 def jobs_of(study: Study) -> list[Job]:
@@ -107,8 +101,7 @@ def read_study(path: Path) -> Study:
 def to_json(study: Study) -> dict[str, object]:
     """Return the study as ``read_study`` reads it."""
     grids = [g._asdict() | {"arms": [a._asdict() for a in g.arms]} for g in study.grids]
-    data: dict[str, object] = json.loads(json.dumps({"schema": SCHEMA, "text": study.text, "grids": grids}))
-    return data
+    return {"schema": SCHEMA, "text": study.text, "grids": grids}
 
 
 def file_name(text: str) -> str:
@@ -128,13 +121,10 @@ def _grid(data: Mapping[str, object]) -> Grid:
 
 def _arm(data: Mapping[str, object]) -> Arm:
     _refuse_unknown(data, *Arm._fields)
+    given = _checked("settings", data.get("settings", {}), dict)
     # Lists stand for tuples, as in a spec.
-    settings = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in _checked("settings", data.get("settings", {}), dict).items()
-    }
-    algo = _checked("algo", data["algo"], str)
-    return Arm(algo, settings, _checked("name", data.get("name", ""), str) or default_name(algo, settings))
+    settings = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return Arm.of(_checked("algo", data["algo"], str), _checked("name", data.get("name", ""), str), **settings)
 
 
 def _checked(name: str, value: object, kind: type[T]) -> T:
