@@ -39,8 +39,7 @@ def subplots(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -
     axes = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
-        for spine in axis.spines.values():
-            spine.set_color(INK)
+        axis.spines[:].set_color(INK)
         axis.grid(alpha=0.25, linewidth=0.6)
         axis.tick_params(which="both", labelsize=8, colors=INK)
     return figure, axes

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from toppo.maths.advantages import vtrace
-from toppo.reproduce.two_action import two_action_values, vtrace_fixed_point, vtrace_policy
+from toppo.reproduce.two_action import two_action_values, vtrace_fixed_point
 
 PHI = np.array([1e-6, 0.01, 0.1, 0.3, 0.5])
+
+
+def vtrace_policy(pi, mu, rho_bar=1.0):
+    """pi_rhobar(a) = min(rho_bar mu(a), pi(a)) / sum_b min(rho_bar mu(b), pi(b)).  [..., A] -> [..., A]"""
+    truncated = np.minimum(rho_bar * mu, pi)
+    return truncated / truncated.sum(-1, keepdims=True)
 
 
 def test_the_papers_example():

@@ -4,19 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from toppo.report import statistics as stats
 from toppo.report.curves import Run
 from toppo.report.load import FINAL_SHARE, Loaded
-from toppo.report.statistics import (
-    MIN_FOR_INTERVAL,
-    Estimate,
-    bootstrap,
-    difference,
-    iqm,
-    mean,
-    optimality_gap,
-    pooled,
-    probability_of_improvement,
-)
+from toppo.report.statistics import Estimate
 from toppo.report.text import counted
 
 OURS = "toppo"
@@ -108,8 +99,8 @@ def pairs_of(groups: list[Group]) -> list[Pair]:
         first, *others = [g for g in groups if g.env == env]
         for other in others:
             budget = min(first.budget, other.budget)
-            final = bootstrap([first.final(budget), other.final(budget)], difference)
-            area = bootstrap([first.area(budget), other.area(budget)], difference)
+            final = stats.bootstrap([first.final(budget), other.final(budget)], stats.difference)
+            area = stats.bootstrap([first.area(budget), other.area(budget)], stats.difference)
             found.append(Pair(env=env, ours=first.arm, theirs=other.arm, budget=budget, final=final, area=area))
     return found
 
@@ -125,7 +116,7 @@ def verdict(pair: Pair) -> str:
     if np.isnan(pair.final.value):
         return "open: a run has no return"
     if pair.final.low is None:
-        return f"open: {counted('run', pair.final.runs)}, an interval needs {MIN_FOR_INTERVAL}"
+        return f"open: {counted('run', pair.final.runs)}, an interval needs {stats.MIN_FOR_INTERVAL}"
     return {1: "higher", -1: "lower", 0: "no clear difference"}[pair.final.side]
 
 
@@ -166,10 +157,12 @@ def aggregates_of(scores: Scores) -> list[Aggregate]:
         Aggregate(
             arm=arm,
             runs=tuple(map(len, strata)),
-            iqm=bootstrap(strata, pooled(iqm)),
-            mean=bootstrap(strata, pooled(mean)),
-            gap=bootstrap(strata, pooled(optimality_gap)),
-            improvement=bootstrap([*ours, *strata], probability_of_improvement) if ours and arm != OURS else None,
+            iqm=stats.bootstrap(strata, stats.pooled(stats.iqm)),
+            mean=stats.bootstrap(strata, stats.pooled(stats.mean)),
+            gap=stats.bootstrap(strata, stats.pooled(stats.optimality_gap)),
+            improvement=stats.bootstrap([*ours, *strata], stats.probability_of_improvement)
+            if ours and arm != OURS
+            else None,
         )
         for arm, strata in scores.arms.items()
     ]

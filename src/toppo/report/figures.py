@@ -9,19 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from toppo.plotting import INK, add_legend, colours_of, panels, save, set_labels, set_rows, set_title, subplots
+from toppo.report import statistics as stats
 from toppo.report.compare import Aggregate, Group, Scores, fill_gaps
 from toppo.report.curves import Run
 from toppo.report.run_directories import run_from_directory
-from toppo.report.statistics import (
-    MIN_FOR_INTERVAL,
-    MIN_FOR_IQM,
-    Estimate,
-    band,
-    iqm,
-    mean,
-    performance_profile,
-    profile_band,
-)
+from toppo.report.statistics import Estimate
 from toppo.report.text import counted
 
 BANDS = ("bootstrap", "std")
@@ -51,12 +43,11 @@ def draw_curves(axis: Axes, groups: list[Group], colours: dict[str, str], shadin
         colour = colours[group.arm]
         if not len(x):
             continue
-        axis.plot(x, mean(rows.T), color=colour, linewidth=1.7, label=group.arm)
-        limits = band_around_mean(rows, shading, resamples=2_000)
-        if limits is not None:
+        axis.plot(x, stats.mean(rows.T), color=colour, linewidth=1.7, label=group.arm)
+        if (limits := band_around_mean(rows, shading, resamples=2_000)) is not None:
             axis.fill_between(x, *limits, color=colour, alpha=0.18, linewidth=0)
             if shading == "bootstrap":
-                axis.plot(x, iqm(rows.T), color=colour, linewidth=1.0, linestyle="--")
+                axis.plot(x, stats.iqm(rows.T), color=colour, linewidth=1.0, linestyle="--")
         elif len(rows) > 1:
             for row in rows:
                 axis.plot(x, row, color=colour, alpha=0.35, linewidth=0.7)
@@ -96,8 +87,7 @@ def finals_figure(groups: list[Group], shading: str = "bootstrap") -> Figure:
             colour = colours[group.arm]
             axis.scatter(final, np.full(len(final), row), color=colour, s=14, alpha=0.6, linewidth=0)
             axis.scatter([final.mean()], [row], color=colour, marker="|", s=220, linewidth=2.2)
-            limits = band_around_mean(final, shading, resamples=20_000)
-            if limits is not None:
+            if (limits := band_around_mean(final, shading, resamples=20_000)) is not None:
                 axis.plot(limits, [row, row], color=colour, linewidth=4, alpha=0.35)
         budget = max(g.budget for g in here)
         fewer = {g.arm: f"\nafter {g.budget:,} steps" for g in here if g.budget < budget}
@@ -110,11 +100,11 @@ def finals_figure(groups: list[Group], shading: str = "bootstrap") -> Figure:
 
 def band_around_mean(rows: np.ndarray, shading: str, resamples: int) -> np.ndarray | None:
     """Return the band around the mean over runs, or None if there are too few.  [runs, ...] -> [2, ...]"""
-    if len(rows) < (2 if shading == "std" else MIN_FOR_INTERVAL):
+    if len(rows) < (2 if shading == "std" else stats.MIN_FOR_INTERVAL):
         return None
     if shading == "std":
         return rows.mean(axis=0) + np.multiply.outer([-1.0, 1.0], rows.std(axis=0))
-    return band(rows, mean, resamples)
+    return stats.band(rows, stats.mean, resamples)
 
 
 def profile_figure(scores: Scores) -> Figure:
@@ -128,9 +118,9 @@ def profile_figure(scores: Scores) -> Figure:
     axis = axes[0, 0]
     for arm, strata in scores.arms.items():
         name = f"{arm} ({counted('run', sum(map(len, strata)))})"
-        axis.plot(levels, performance_profile(strata, levels), color=colours[arm], label=name)
-        if min(map(len, strata)) >= MIN_FOR_INTERVAL:
-            axis.fill_between(levels, *profile_band(strata, levels), color=colours[arm], alpha=0.18, linewidth=0)
+        axis.plot(levels, stats.performance_profile(strata, levels), color=colours[arm], label=name)
+        if min(map(len, strata)) >= stats.MIN_FOR_INTERVAL:
+            axis.fill_between(levels, *stats.profile_band(strata, levels), color=colours[arm], alpha=0.18, linewidth=0)
     set_labels(
         axis, "score: a random policy has 0, the mean final return of ppo has 1", "share of runs above the score"
     )
@@ -143,9 +133,9 @@ def profile_figure(scores: Scores) -> Figure:
 
 def aggregates_figure(found: list[Aggregate]) -> Figure:
     """Draw IQM, optimality gap and probability of improvement of every arm."""
-    few = any(sum(a.runs) < MIN_FOR_IQM for a in found)
+    few = any(sum(a.runs) < stats.MIN_FOR_IQM for a in found)
     titles: dict[str, list[Estimate | None]] = {
-        f"IQM (mean with fewer than {MIN_FOR_IQM} runs)" if few else "IQM": [a.iqm for a in found],
+        f"IQM (mean with fewer than {stats.MIN_FOR_IQM} runs)" if few else "IQM": [a.iqm for a in found],
         "optimality gap": [a.gap for a in found],
         "P(toppo is better)": [a.improvement for a in found],
     }

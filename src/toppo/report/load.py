@@ -124,8 +124,7 @@ def _doubts(runs: list[Run]) -> list[str]:
     for env in sorted({r.env for r in runs}):
         found += _doubts_on(env, [r for r in runs if r.env == env])
     for package in sorted({k for r in runs for k in r.versions}):
-        kinds = sorted({r.versions[package] for r in runs if package in r.versions})
-        if len(kinds) > 1:
+        if len(kinds := sorted({r.versions[package] for r in runs if package in r.versions})) > 1:
             found.append(f"the runs used different versions of {package}: {', '.join(kinds)}")
     return found
 
@@ -136,8 +135,7 @@ def _doubts_on(env: str, runs: list[Run]) -> list[str]:
     if len({len(mine) for mine in arms.values()}) > 1:
         counts = ", ".join(f"{arm} {len(mine)}" for arm, mine in arms.items())
         found.append(f"{env}: unequal numbers of runs ({counts})")
-    budgets = sorted({r.budget for r in runs})
-    if len(budgets) > 1:
+    if len(budgets := sorted({r.budget for r in runs})) > 1:
         steps = " and ".join(f"{budget:,}" for budget in budgets)
         found.append(f"{env}: runs of {steps} steps; pairs and scores use the fewest steps")
     for arm, mine in arms.items():

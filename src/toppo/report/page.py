@@ -91,7 +91,10 @@ def sections_of(loaded: Loaded, band: str) -> dict[str, Section]:
         sections["games"] = Section(columns=atari.GAME_COLUMNS, rows=games)
         sections["games-across"] = Section(columns=atari.ACROSS_COLUMNS, rows=atari.rows_across_games(groups))
     sections |= _across_tasks(groups, scores_of(groups, loaded.random))
-    tested = tests_as_curves(groups)
+    tested = [
+        g._replace(runs=[r._replace(grid=r.evaluations[:, 0], returns=r.evaluations[:, 1]) for r in g.runs])
+        for g in groups
+    ]
     if drawn := [g for g in tested if figures.runs_with_curve(g)]:
         counts = [(g, len(figures.runs_with_curve(g))) for g in tested]
         partly = ", ".join(f"{g.arm} on {g.env} ({n} of {len(g.runs)})" for g, n in counts if n < len(g.runs))
@@ -106,9 +109,9 @@ def sections_of(loaded: Loaded, band: str) -> dict[str, Section]:
 
 
 def _across_tasks(groups: list[Group], scores: Scores) -> dict[str, Section]:
-    reasons = dict.fromkeys(scores.left_out.values())
-    envs_without = {why: ", ".join(e for e, w in scores.left_out.items() if w == why) for why in reasons}
-    left_out = "".join(f" Left out: {envs}, {why}." for why, envs in envs_without.items())
+    left_out = ""
+    for why in dict.fromkeys(scores.left_out.values()):
+        left_out += f" Left out: {', '.join(e for e, w in scores.left_out.items() if w == why)}, {why}."
     if not scores.arms:
         return {"aggregates": Section(note=f"No task has a score.{left_out}")}
     found = aggregates_of(scores)
@@ -126,14 +129,6 @@ def _across_tasks(groups: list[Group], scores: Scores) -> dict[str, Section]:
         note=note + left_out,
     )
     return {"aggregates": aggregates, "profile": Section(figures.profile_figure(scores))}
-
-
-def tests_as_curves(groups: list[Group]) -> list[Group]:
-    """Replace the returns of training by those of the tests, at the steps of the tests."""
-    return [
-        g._replace(runs=[r._replace(grid=r.evaluations[:, 0], returns=r.evaluations[:, 1]) for r in g.runs])
-        for g in groups
-    ]
 
 
 def _keeps_old_batches(group: Group) -> bool:

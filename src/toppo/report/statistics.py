@@ -26,9 +26,7 @@ class Estimate(NamedTuple):
     @property
     def side(self) -> int:
         """Return 1 if the interval lies above 0, -1 if below, 0 if it contains 0 or does not exist."""
-        if self.low is None or self.high is None:
-            return 0
-        return int(self.low > 0) - int(self.high < 0)
+        return int((self.low or 0) > 0) - int((self.high or 0) < 0)
 
 
 def mean(scores: np.ndarray) -> np.ndarray:
@@ -53,8 +51,7 @@ def pooled(statistic: Callable[[np.ndarray], np.ndarray]) -> Statistic:
 
 def difference(strata: Sequence[np.ndarray]) -> np.ndarray:
     """Return the mean of the first stratum minus the mean of the second."""
-    ours, theirs = strata
-    return np.asarray(mean(ours) - mean(theirs))
+    return np.asarray(mean(strata[0]) - mean(strata[1]))
 
 
 def probability_of_improvement(strata: Sequence[np.ndarray]) -> np.ndarray:

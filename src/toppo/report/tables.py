@@ -125,8 +125,7 @@ def time_rows(groups: list[Group]) -> list[list[Cell]]:
     """Return a row for every arm on every task: run times, from the runs that still have their logs."""
     rows = []
     for g in groups:
-        seconds = [r.seconds for r in g.runs if r.seconds is not None]
-        if seconds:
+        if seconds := [r.seconds for r in g.runs if r.seconds is not None]:
             milliseconds = number(1e3 * float(np.mean(seconds)))
             rows.append([Cell(g.env), Cell(g.arm), *numbers(str(len(seconds)), milliseconds)])
     return rows
@@ -145,7 +144,6 @@ def setting_rows(groups: list[Group]) -> list[list[Cell]]:
 def version_rows(groups: list[Group]) -> list[list[Cell]]:
     """Return a row for every package with the versions that the runs used."""
     found: dict[str, set[str]] = {}
-    for run in (r for g in groups for r in g.runs):
-        for package, version in run.versions.items():
-            found.setdefault(package, set()).add(version)
+    for package, version in (item for g in groups for r in g.runs for item in r.versions.items()):
+        found.setdefault(package, set()).add(version)
     return [[Cell(package), Cell(", ".join(sorted(kinds)))] for package, kinds in sorted(found.items())]

@@ -1,6 +1,7 @@
 """All figures that `toppo reproduce` can make: from the runs of a study, or from a measurement of their own."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from toppo.plotting import save_png_and_pdf
 from toppo.report.compare import Group, groups_of
 from toppo.report.figures import curves_figure, finals_figure
-from toppo.report.load import Loaded, load
+from toppo.report.load import load
 from toppo.report.page import About, write_report
 from toppo.reproduce import run_time, v_ratio
 from toppo.studies.folder import Folder
@@ -31,10 +32,7 @@ class MeasuredFigure(NamedTuple):
     make: Callable[[str, Path, Callable[[str], None]], None]
 
 
-def memory_size_figure(groups: list[Group], band: str) -> Figure:
-    """Draw |M| over training."""
-    return curves_figure(groups, band, "memory/size", "|M|, including the newest batch")
-
+memory_size_figure = partial(curves_figure, series="memory/size", y_label="|M|, including the newest batch")
 
 FIGURES: dict[str, StudyFigure | MeasuredFigure] = {
     "performance": StudyFigure("seven algorithms on seven MuJoCo tasks", curves_figure),
@@ -57,17 +55,13 @@ FIGURES: dict[str, StudyFigure | MeasuredFigure] = {
 
 def write_study_figure(figure: StudyFigure, study: Study, folder: Folder, out: Path, about: About) -> None:
     """Draw a figure from the runs of its study, and write the report of these runs beside it."""
-    loaded = load_study(study, folder)
-    save_png_and_pdf(figure.draw(groups_of(loaded), about.band), out, about.title, about.quick_run)
-    write_report(loaded, out / "report.html", about)
-
-
-def load_study(study: Study, folder: Folder) -> Loaded:
-    """Load the runs of this study alone: their curves, and their run directories, which keep the run times."""
+    # The curves of this study alone, and its run directories, which keep the run times.
     roots = [folder.root]
     if folder.curves.resolve() != (folder.root / "curves").resolve():
         roots.append(folder.curves)
-    return load(*(root for root in roots if root.is_dir()), only={job.name for job in jobs_of(study)})
+    loaded = load(*(root for root in roots if root.is_dir()), only={job.name for job in jobs_of(study)})
+    save_png_and_pdf(figure.draw(groups_of(loaded), about.band), out, about.title, about.quick_run)
+    write_report(loaded, out / "report.html", about)
 
 
 def how_quick(name: str, scale: str) -> str:

@@ -5,10 +5,10 @@ may stop early; ``value`` is the time that the loop still waits for it.
 """
 
 import json
-import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -35,11 +35,10 @@ def measure_run_times(algos: Iterable[str], env: str, iterations: int, seed: int
         sessions = [stack.enter_context(open_session(setup_for(spec, env), env)) for spec in specs]
         loops = [session.train(initial_state(session.setup)) for session in sessions]
         rounds = [[next(loop).seconds for loop in loops] for _ in range(COMPILING + iterations)][COMPILING:]
-    return {s.algo: _medians([laps[i] for laps in rounds], s.config.n_steps) for i, s in enumerate(specs)}
-
-
-def _medians(laps: Sequence[dict[str, float]], steps: int) -> dict[str, float]:
-    return {part: 1e6 / steps * statistics.median(lap[part] for lap in laps) for part in COLOURS}
+    return {
+        spec.algo: {part: 1e6 / spec.config.n_steps * median(laps[i][part] for laps in rounds) for part in COLOURS}
+        for i, spec in enumerate(specs)
+    }
 
 
 def make_figure(scale: str, out: Path, echo: Callable[[str], None]) -> None:

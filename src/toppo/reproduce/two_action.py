@@ -16,12 +16,6 @@ class Values(NamedTuple):
     vtrace: np.ndarray
 
 
-def vtrace_policy(pi: np.ndarray, mu: np.ndarray, rho_bar: float = 1.0) -> np.ndarray:
-    """pi_rhobar(a) = min(rho_bar mu(a), pi(a)) / sum_b min(rho_bar mu(b), pi(b)).  [..., A] -> [..., A]"""
-    truncated: np.ndarray = np.minimum(rho_bar * mu, pi)
-    return np.asarray(truncated / truncated.sum(-1, keepdims=True))
-
-
 def vtrace_fixed_point(
     pi: np.ndarray, mu: np.ndarray, reward: np.ndarray, gamma: float, rho_bar: float = 1.0
 ) -> np.ndarray:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from toppo import plotting
 from toppo.algos.contract import Segment, Tree
-from toppo.collect.actor import Actor, mlp_actor, noise_for
+from toppo.collect.actor import mlp_actor, noise_for
 from toppo.envs import Environment, resolve
 from toppo.envs.single import open_environment
 from toppo.errors import BAD_DATA, ToppoError
@@ -160,26 +160,22 @@ def monte_carlo(
     """Return the discounted normalised returns of the policy from every state.  [states, rollouts]"""
     scale = batch.normaliser
     actor = mlp_actor(np.asarray(scale.mean), np.asarray(scale.inv_std), actor_weights(policy))
-    returns = np.empty((len(restarts), rollouts))
-    for i, restart in enumerate(restarts):
-        for j in range(rollouts):
-            restore(simulator, restart)
-            noise = noise_for(rng, HORIZON, setup.spaces.action_size, setup.spaces.discrete)
-            returns[i, j] = discounted_return(simulator, actor, noise, setup.common.gamma, float(scale.reward_scale))
-    return returns
+    reward_scale = float(scale.reward_scale)
 
+    def discounted_return(restart: Restart) -> float:
+        """sum_t gamma^t clip(r_t scale) until the episode terminates or the horizon is reached."""
+        restore(simulator, restart)
+        noise = iter(noise_for(rng, HORIZON, setup.spaces.action_size, setup.spaces.discrete))
+        rewards: list[float] = []
+        rollout(simulator, lambda row: actor(row, next(noise))[0], HORIZON, rewards.append, ignore_time_limit=True)
+        total = 0.0
+        discount = 1.0
+        for reward in rewards:
+            total += discount * min(max(reward * reward_scale, -REWARD_CLIP), REWARD_CLIP)
+            discount *= setup.common.gamma
+        return total
 
-def discounted_return(env: Environment, actor: Actor, noise: np.ndarray, gamma: float, reward_scale: float) -> float:
-    """Return sum_t gamma^t clip(r_t scale) until the episode terminates or the noise runs out."""
-    rewards: list[float] = []
-    draws = iter(noise)
-    rollout(env, lambda row: actor(row, next(draws))[0], len(noise), rewards.append, ignore_time_limit=True)
-    total = 0.0
-    discount = 1.0
-    for reward in rewards:
-        total += discount * min(max(reward * reward_scale, -REWARD_CLIP), REWARD_CLIP)
-        discount *= gamma
-    return total
+    return np.array([[discounted_return(restart) for _ in range(rollouts)] for restart in restarts])
 
 
 def compare(step: int, age: int, estimates: np.ndarray, returns: np.ndarray) -> Measurement:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypedDict
+from typing import NamedTuple, TypedDict
 
 from toppo.collect.pinning import available, pinned_to
 
@@ -20,25 +20,6 @@ class JobData(TypedDict):
     workers: int
     checkpoint_every: int
     evaluate_every: int
-
-
-class Executor(Protocol):
-    """What runs jobs.  It knows them by name, and nothing of studies."""
-
-    def free(self) -> bool:
-        """Tell whether another run may start."""
-
-    def start(self, name: str, job: JobData, log: Path) -> None:
-        """Start a run."""
-
-    def ended(self) -> dict[str, str]:
-        """Return the fault of every run that has ended since the last call; it is empty if the run is finished."""
-
-    def stop(self) -> None:
-        """Ask all runs to save and leave."""
-
-    def close(self) -> None:
-        """End at once what still runs."""
 
 
 class RunningProcess(NamedTuple):
@@ -57,17 +38,17 @@ class LocalExecutor:
         self._running: dict[str, RunningProcess] = {}
 
     def free(self) -> bool:
-        """Tell whether there is a place left."""
+        """Tell whether another run may start."""
         return bool(self._places)
 
     def start(self, name: str, job: JobData, log: Path) -> None:
-        """Start a process."""
+        """Start a run in a process on cores of its own."""
         cores = self._places.pop()
         with pinned_to(cores):
             self._running[name] = RunningProcess(launch(job, log), log, cores)
 
     def ended(self) -> dict[str, str]:
-        """Poll every process."""
+        """Return the fault of every run that has ended since the last call; it is empty if the run is finished."""
         gone = {name: run for name, run in self._running.items() if run.process.poll() is not None}
         for name, run in gone.items():
             del self._running[name]
@@ -75,7 +56,7 @@ class LocalExecutor:
         return {name: fault_of(run.process, run.log) for name, run in gone.items()}
 
     def stop(self) -> None:
-        """Send SIGTERM to every process."""
+        """Send SIGTERM to every process, so that the runs save and leave."""
         for run in self._running.values():
             run.process.send_signal(signal.SIGTERM)
 
@@ -114,10 +95,6 @@ def fault_of(process: subprocess.Popen[bytes], log: Path) -> str:
     if code == 0:
         return ""
     end = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return f"{end}: {last_log_line(log)}"
-
-
-def last_log_line(log: Path) -> str:
-    """Return the last line that a process printed."""
     lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")[:500]
+    last_log_line = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+    return f"{end}: {last_log_line[:500]}"

@@ -29,10 +29,8 @@ def random_return(env_id: str) -> float:
     def act_with(rng: np.random.Generator) -> Act:
         return lambda row: random_action(spaces, mask_in(row, spaces), rng)
 
-    if source.kind == "atari":
-        results = play_episodes(player, act_with, GAMES, seed=0, max_steps=inf)
-    else:
-        results = play_episodes(player, act_with, EPISODES, seed=0, max_steps=MAX_STEPS)
+    atari = source.kind == "atari"
+    results = play_episodes(player, act_with, GAMES if atari else EPISODES, 0, inf if atari else MAX_STEPS)
     player.close()
     return float(f"{np.mean([result.episode_return for result in results]):.6g}")
 

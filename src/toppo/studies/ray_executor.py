@@ -48,7 +48,7 @@ class RayExecutor:
         self._running[self._task.remote(job, str(log.resolve()))] = name
 
     def ended(self) -> dict[str, str]:
-        """Return the faults of the tasks that have ended since the last call."""
+        """Return the fault of every run that has ended since the last call; it is empty if the run is finished."""
         if not self._running:
             return {}
         ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)

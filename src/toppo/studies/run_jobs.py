@@ -11,7 +11,7 @@ from toppo.rundir.layout import write_json
 from toppo.rundir.lock import exclusive
 from toppo.runs.run import RunOptions
 from toppo.runs.signals import Interrupted, StopRequest, stop_request
-from toppo.studies.executor import Executor, LocalExecutor
+from toppo.studies.executor import LocalExecutor
 from toppo.studies.folder import Folder
 from toppo.studies.random_policy import keep_random_returns
 from toppo.studies.ray_executor import RayExecutor
@@ -39,6 +39,7 @@ class StudyStatus(NamedTuple):
     event: str = ""  # what has just happened, if anything
 
 
+Executor = LocalExecutor | RayExecutor
 StudyObserver = Callable[[StudyStatus], None]
 
 
