@@ -31,7 +31,7 @@ def test_page_and_figure_are_of_the_studys_own_runs_with_their_times(tmp_path, m
     drawn: list[list[str]] = []
     told: list[Loaded] = []
     figure = registry.FIGURES["memory-size"]._replace(draw=lambda groups, band: drawn.append(groups))
-    monkeypatch.setattr(registry, "save_png_and_pdf", lambda drawing, out, name: None)
+    monkeypatch.setattr(registry, "save_png_and_pdf", lambda drawing, out, name, quick_run: None)
     monkeypatch.setattr(registry, "write_report", lambda loaded, out, about: told.append(loaded))
     registry.write_study_figure(figure, study, folder, tmp_path, About("memory-size", "", "std"))
     (loaded,) = told
@@ -44,7 +44,7 @@ def test_the_command_on_the_page_is_the_one_to_type(tmp_path, monkeypatch, capsy
     shown = []
     for module in ("toppo.report.page", "toppo.reproduce.registry"):
         monkeypatch.setattr(f"{module}.write_report", lambda loaded, out, about: shown.append(about.command))
-    monkeypatch.setattr(registry, "save_png_and_pdf", lambda drawing, out, name: None)
+    monkeypatch.setattr(registry, "save_png_and_pdf", lambda drawing, out, name, quick_run: None)
     out, curves = tmp_path / "my runs", tmp_path / "c"
     finished_curves(curves, paper_study("memory-size", "quick"))
     flags = ["--out", str(out), "--band", "std", "--curves", str(curves), "--evaluate-every", "50"]
@@ -94,7 +94,7 @@ def test_run_times_say_how_they_were_measured(tmp_path, monkeypatch):
     said = []
     times = {"ppo": dict.fromkeys(run_time.COLOURS, 1.0)}
     monkeypatch.setattr(run_time, "measure_run_times", lambda algos, env, iterations: times)
-    monkeypatch.setattr(run_time, "save_png_and_pdf", lambda drawing, out, name: drawings.append(drawing))
+    monkeypatch.setattr(run_time, "save_png_and_pdf", lambda drawing, *rest: drawings.append(drawing))
     run_time.make_figure("paper", tmp_path, said.append)
     assert said[0] == "medians of one run of each, seed 0, 200 iterations"
     assert said[0] in drawings[0].axes[0].get_xlabel()

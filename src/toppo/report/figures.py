@@ -103,7 +103,7 @@ def band_around_mean(rows: np.ndarray, shading: str, resamples: int) -> np.ndarr
     if len(rows) < (2 if shading == "std" else stats.MIN_FOR_INTERVAL):
         return None
     if shading == "std":
-        return rows.mean(axis=0) + np.multiply.outer([-1.0, 1.0], rows.std(axis=0))
+        return np.asarray(rows.mean(axis=0) + np.multiply.outer([-1.0, 1.0], rows.std(axis=0)))
     return stats.band(rows, stats.mean, resamples)
 
 

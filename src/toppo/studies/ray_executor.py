@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class RayExecutor:
             raise ToppoError(f"no Ray cluster answers at {address!r}: {first_line(error)}") from error
         self._task = ray.remote(num_cpus=cpus, max_retries=0)(_run_job)
         self._cpus = cpus
+        self._nodes: Callable[[], list[dict[str, Any]]] = ray.nodes
         self._running: dict[Any, str] = {}
         if not self._places():
             raise ToppoError(
@@ -65,7 +67,7 @@ class RayExecutor:
 
     def _places(self) -> int:
         """Count the runs that the present nodes can hold."""
-        cpus = [float(node["Resources"].get("CPU", 0.0)) for node in self._ray.nodes() if node["Alive"]]
+        cpus = [float(node["Resources"].get("CPU", 0.0)) for node in self._nodes() if node["Alive"]]
         return sum(int(n // self._cpus) for n in cpus)
 
     def _fault(self, task: Any) -> str:
