@@ -69,10 +69,9 @@ def run_from_curve(data: Json, name: str) -> Run:
 
 def checked_spec(spec: Json) -> Json:
     """Return the spec if this version of toppo can read it."""
-    found = spec["schema"]
-    if found != SPEC_SCHEMA:
+    if spec["schema"] != SPEC_SCHEMA:
         raise ValueError(
-            f"its spec has schema {found!r}, but this version of toppo reads {SPEC_SCHEMA}: train it again"
+            f"its spec has schema {spec['schema']!r}, but this version of toppo reads {SPEC_SCHEMA}: train it again"
         )
     return spec
 

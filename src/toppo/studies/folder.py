@@ -7,7 +7,7 @@ from typing import NamedTuple
 from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs.run import RunOptions
-from toppo.runs.spec import Spec, from_json, to_json
+from toppo.runs.spec import from_json, to_json
 from toppo.studies.executor import JobData
 from toppo.studies.study import Job
 
@@ -72,12 +72,9 @@ def _holds(job: Job, place: Path, file: Path, key: str = "") -> bool:
     data = read_json(file)
     found = from_json(data.get(key) if key and isinstance(data, dict) else data)
     if found != job.spec:
-        different = f"{place} holds another run than {job.name} of this study ({_difference(found, job.spec)})"
-        raise ToppoError(f"{different}: choose another directory or move it", CANNOT_CREATE)
+        old, new = (vars(s) | vars(s.common) | vars(s.config) for s in (found, job.spec))
+        names = [n for n in new if n not in ("common", "config") and old.get(n) != new[n]]
+        different = ", ".join(f"{n} is {old.get(n)}, not {new[n]}" for n in names[:3])
+        sentence = f"{place} holds another run than {job.name} of this study ({different})"
+        raise ToppoError(f"{sentence}: choose another directory or move it", CANNOT_CREATE)
     return True
-
-
-def _difference(found: Spec, wanted: Spec) -> str:
-    old, new = (vars(s) | vars(s.common) | vars(s.config) for s in (found, wanted))
-    names = [n for n in new if n not in ("common", "config") and old.get(n) != new[n]]
-    return ", ".join(f"{n} is {old.get(n)}, not {new[n]}" for n in names[:3])

@@ -22,7 +22,7 @@ from toppo.studies.executor import JobData
 
 
 def run_job(job: JobData) -> None:
-    """Start or resume a run, bring it to its end, and write its compact curve."""
+    """Start or resume a run, bring it to its end, and write its compact curve with the returns of test episodes."""
     spec = from_json(job["spec"])
     layout = Layout(Path(job["root"]))
     options = RunOptions(
@@ -35,15 +35,11 @@ def run_job(job: JobData) -> None:
         state = runs.resume(layout.root, spec.env, options, lambda progress: None)
     else:
         state = runs.start(spec, spec.env, layout.root, options, lambda progress: None)
-    write_curve(spec, state, layout, Path(job["curve"]))
-
-
-def write_curve(spec: Spec, state: State, layout: Layout, path: Path) -> None:
-    """Write the compact curve of a finished run, with the returns of test episodes at its end."""
     curve = compact(to_json(spec), versions(), list(read_lines(layout.episodes)), list(read_lines(layout.metrics)))
     curve |= {"spec_hash": spec_hash(spec), "test_returns": test_returns(spec, state)}
     if layout.evaluations.is_file():
         curve["evaluations"] = [[e["step"], e["return"]] for e in read_lines(layout.evaluations)]
+    path = Path(job["curve"])
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, json.dumps(curve, separators=(",", ":")).encode() + b"\n")
 

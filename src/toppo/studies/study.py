@@ -64,7 +64,8 @@ def jobs_of(study: Study) -> list[Job]:
                 spec = spec_for(env, arm.algo, grid.total_timesteps, seed, **arm.settings)
             except (TypeError, ValueError) as error:
                 raise ToppoError(f"{arm.name} on {env}: {error}") from error
-            job = Job(file_name(f"{arm.name}-{env}-{seed}"), arm.name, spec)
+            file_name = re.sub(r"[^A-Za-z0-9_.=+-]", "-", f"{arm.name}-{env}-{seed}").lstrip(".")[:150]
+            job = Job(file_name, arm.name, spec)
             if found.setdefault(job.name, job) != job:
                 raise ToppoError(f"two different runs of {study.name} are called {job.name}: name their arms")
     return list(found.values())
@@ -102,11 +103,6 @@ def to_json(study: Study) -> dict[str, object]:
     """Return the study as ``read_study`` reads it."""
     grids = [g._asdict() | {"arms": [a._asdict() for a in g.arms]} for g in study.grids]
     return {"schema": SCHEMA, "text": study.text, "grids": grids}
-
-
-def file_name(text: str) -> str:
-    """Turn the text into one plain file name."""
-    return re.sub(r"[^A-Za-z0-9_.=+-]", "-", text).lstrip(".")[:150]
 
 
 def _grid(data: Mapping[str, object]) -> Grid:
