@@ -83,7 +83,9 @@ def sections_of(loaded: Loaded, band: str) -> dict[str, Section]:
     games = atari.score_rows(groups, loaded.random)
     sections = {
         "curves": Section(figures.curves_figure(groups, band)),
-        "finals": Section(figures.finals_figure(groups, band), tables.FINAL_COLUMNS, tables.final_rows(groups)),
+        "finals": Section(
+            figures.finals_figure(groups, band), columns=tables.FINAL_COLUMNS, rows=tables.final_rows(groups)
+        ),
     }
     if pairs:
         sections["pairs"] = Section(columns=tables.PAIR_COLUMNS, rows=tables.pair_rows(pairs))
