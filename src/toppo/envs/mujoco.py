@@ -76,15 +76,17 @@ def run(env: MujocoEnv, row: np.ndarray) -> FastStep:
     position = qpos[first_observed(env) :]
     row_position = row[: len(position)]
     row_velocity = row[len(position) :]
+    falls = can_fall(env)
 
     def step(action: np.ndarray) -> tuple[float, bool]:
         before = x(0)
         simulate(action)
         row_position[:] = position
-        row_velocity[:] = velocity
+        if not falls:
+            row_velocity[:] = velocity
         return weight * ((x(0) - before) / dt), False
 
-    if not can_fall(env):
+    if not falls:
         return FastStep(step, env._ctrl_cost_weight)
     max_velocity = np.full(len(velocity), 10.0)
     min_velocity = -max_velocity
