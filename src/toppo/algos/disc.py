@@ -13,21 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from toppo.algos import ppo
-from toppo.algos.contract import (
-    AdamResult,
-    CriticProblem,
-    Draw,
-    Memory,
-    PolicyProblem,
-    PolicyUpdate,
-    Sample,
-    Traits,
-    Tree,
-)
-from toppo.algos.optimise import adam_epochs, clip_fractions, entropy_bonus, fit_clipped_least_squares, measured_update
+from toppo.algos import optimise, ppo
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Sample, Traits, Tree
 from toppo.algos.settings import Common, require, require_least, setting
-from toppo.algos.steps import adam_moments, keep_last, label_vtrace, require_separate_networks, scheduled_lr
+from toppo.algos.steps import keep_last, label_vtrace, require_separate_networks, scheduled_lr
 from toppo.maths.advantages import standardise
 from toppo.maths.surrogates import per_dimension_weight
 
@@ -83,7 +72,7 @@ def minibatches(config: DISCConfig, common: Common, weights: tuple[float, ...], 
 
 def init_opt(config: DISCConfig, common: Common, policy: Tree) -> tuple[Tree, Array]:
     """Carry Adam's moments and alpha_IS."""
-    return adam_moments(config, common, policy), jnp.float32(config.alpha_is)
+    return optimise.adam_init(common, policy), jnp.float32(config.alpha_is)
 
 
 def surrogate(ratio: Array, adv: Array, weight: Array, clip_eps: Array) -> Array:
@@ -113,15 +102,15 @@ def improve(config: DISCConfig, problem: PolicyProblem) -> PolicyUpdate:
         adv = standardise(batch.adv, jnp.minimum(1.0, batch.centre), weight > 0)
         penalty = is_penalty(log_ratio, batch.newest)
         gain = surrogate(jnp.exp(log_ratio), adv, weight, problem.clip_eps)
-        return gain - alpha * penalty + entropy_bonus(problem, dist), penalty
+        return gain - alpha * penalty + optimise.entropy_bonus(problem, dist), penalty
 
     data = sample._replace(dist_k=None)
     given = problem._replace(sample=sample, opt=adam)
-    result = adam_epochs(objective, problem.policy, given, data, problem.lr, None, common.max_grad_norm)
-    update, _ = measured_update(given, result.params)
+    result = optimise.adam_epochs(objective, problem.policy, given, data, problem.lr, None, common.max_grad_norm)
+    update, _ = optimise.measured_update(given, result.params)
     dist = net.policy(result.params, sample.obs)
     change = jnp.expm1(log_prob(dist, sample.action) - log_prob(sample.dist_mu, sample.action))
-    report = update.report | clip_fractions(sample, (jnp.abs(change) > problem.clip_eps).any(-1))
+    report = update.report | optimise.clip_fractions(sample, (jnp.abs(change) > problem.clip_eps).any(-1))
     report |= {
         "memory/included": (sample.weight > 0).sum() / config.n_steps - 1,
         "train/alpha_is": alpha,
@@ -140,11 +129,6 @@ def adapt_penalty(alpha: Array, penalty: Array, target: float) -> Array:
     return jnp.where(alpha > 0, jnp.clip(alpha * factor, 2.0**-10, 64.0), 0.0)
 
 
-def fit_critic(config: DISCConfig, problem: CriticProblem) -> AdamResult:
-    """Fit the critic by least squares, its change clipped to +- eps."""
-    return fit_clipped_least_squares(problem, config.clip_range)
-
-
 ALGORITHM = ppo.ALGORITHM._replace(
     name="disc",
     title="DISC",
@@ -159,6 +143,6 @@ ALGORITHM = ppo.ALGORITHM._replace(
     learning_rate=lambda config, common, progress: max(config.lr_min, scheduled_lr(config, common, progress)),
     init_opt=init_opt,
     improve=improve,
-    fit_critic=fit_critic,
+    fit_critic=lambda config, problem: optimise.fit_clipped_least_squares(problem, config.clip_range),
     keep=lambda config, memory, kl: keep_last(memory, config.n_policies),
 )

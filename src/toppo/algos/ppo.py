@@ -9,9 +9,9 @@ import numpy as np
 from jax import Array
 
 from toppo.algos.contract import Algorithm, Draw, Memory, PolicyProblem, PolicyUpdate, Traits
-from toppo.algos.optimise import adam_update
+from toppo.algos.optimise import adam_init, adam_update, fit_least_squares
 from toppo.algos.settings import require_above, require_least, setting
-from toppo.algos.steps import adam_moments, fit_critic, label_gae, no_restrictions, scheduled_lr, shuffled
+from toppo.algos.steps import label_gae, no_restrictions, scheduled_lr, shuffled
 from toppo.maths.surrogates import additive_bounds, clipped
 
 
@@ -62,8 +62,8 @@ ALGORITHM = Algorithm(
     draw=draw,
     minibatches=shuffled,
     learning_rate=scheduled_lr,
-    init_opt=adam_moments,
+    init_opt=lambda config, common, policy: adam_init(common, policy),
     improve=improve,
-    fit_critic=fit_critic,
+    fit_critic=lambda config, problem: fit_least_squares(problem),
     keep=keep,
 )

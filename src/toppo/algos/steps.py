@@ -3,8 +3,7 @@
 import numpy as np
 from jax import Array
 
-from toppo.algos.contract import AdamResult, Config, CriticProblem, Memory, Segment, Trajectory, Tree
-from toppo.algos.optimise import adam_init, fit_least_squares
+from toppo.algos.contract import Config, Memory, Segment, Trajectory, Tree
 from toppo.algos.settings import Common, require
 from toppo.maths.advantages import gae, vtrace
 
@@ -53,19 +52,9 @@ def scheduled_lr(config: Config, common: Common, progress: float) -> float:
     return common.learning_rate * (1 - (progress if common.anneal_lr else 0.0))
 
 
-def adam_moments(config: Config, common: Common, policy: Tree) -> Tree:
-    """Carry Adam's moments from update to update."""
-    return adam_init(common, policy)
-
-
 def no_optimiser_state(config: Config, common: Common, policy: Tree) -> tuple[()]:
     """Carry nothing: a trust region starts afresh every time."""
     return ()
-
-
-def fit_critic(config: Config, problem: CriticProblem) -> AdamResult:
-    """Fit the critic by least squares."""
-    return fit_least_squares(problem)
 
 
 def newest_and_random(memory: Memory, n_old: int, rng: np.random.Generator) -> tuple[Segment, ...]:

@@ -19,7 +19,7 @@ from toppo.collect.pinning import cores_used_by, pin, pinned_to, threads_of_xla
 from toppo.collect.pool import Pool
 from toppo.errors import LearnerFault
 from toppo.learn.critic import Background, CriticTask
-from toppo.learn.metrics import Episode, Metrics, Outcome, episodes_of, metrics_of
+from toppo.learn.metrics import Episode, Metrics, episodes_of, metrics_of
 from toppo.learn.nets import actor_weights
 from toppo.learn.normaliser import normaliser_of, with_statistics
 from toppo.learn.programs import Programs
@@ -63,7 +63,7 @@ class Loop:
         self.pool = pool
         self.traits = setup.algorithm.traits(setup.config)
         self.programs = Programs(setup)
-        self.minibatches = Minibatches(setup)
+        self.prepared_minibatches: dict[tuple[int, tuple[float, ...]], np.ndarray] = {}
         self.warm_up_faults: list[SurvivedFault] = []
         busy_cores = cores_used_by(len(pool.pids()))
         self.all_cores_busy = bool(busy_cores)
@@ -110,16 +110,13 @@ class Loop:
             self.start_collecting(state)
         clock.lap("start")
         kl = self.mean_kls(update, draw, memory)
-        state = state._replace(memory=self.setup.algorithm.keep(self.setup.config, memory, kl))
+        kept = self.setup.algorithm.keep(self.setup.config, memory, list(kl.values()))
         clock.lap("select")
         critic = background.critic()
-        state = with_critic(state, critic)
-        outcome = Outcome(
-            finished=finished, memory=memory, kl=kl, draw=draw, update=update, critic=critic, explained=explained
-        )
-        metrics = metrics_of(self.setup, state, outcome)
-        clock.lap("value")
+        state = with_critic(state._replace(memory=kept), critic)
         episodes = episodes_of(self.setup, state, finished)
+        metrics = metrics_of(self.setup, state, episodes, draw, kl, update, critic, explained)
+        clock.lap("value")
         return Iteration(state=state, metrics=metrics, episodes=episodes, seconds=clock.laps, faults=faults)
 
     def finish_collecting(self) -> list[SurvivedFault]:
@@ -174,7 +171,7 @@ class Loop:
             return critic
 
         def statistics() -> tuple[State, list[Finished]]:
-            self.minibatches.prepare(k + 1, draw.weights)
+            self.prepared_minibatches = {(k + 1, draw.weights): self.minibatches(k + 1, draw.weights)}
             self.pool.draw_noise(state.batches + 1)
             return with_statistics(self.setup, state, self.pool.buffers)
 
@@ -212,6 +209,14 @@ class Loop:
         jax.block_until_ready(sample)  # otherwise a thread of XLA's waits for it, and runs what follows
         return sample, sample if self.traits.critic_on_old else parts[0]
 
+    def minibatches(self, k: int, weights: tuple[float, ...]) -> np.ndarray:
+        """Return the samples of every minibatch of iteration k, for a draw with these weights."""
+        prepared = self.prepared_minibatches.get((k, weights))
+        if prepared is not None:
+            return prepared
+        rng = rng_for(self.setup.seed, Stream.MINIBATCHES, k)
+        return self.setup.algorithm.minibatches(self.setup.config, self.setup.common, weights, rng)
+
     def with_policy(self, state: State, update: PolicyUpdate) -> State:
         """Return the state after an update of the policy."""
         params = state.learner.params._replace(policy=update.policy)
@@ -219,49 +224,26 @@ class Loop:
         steps = state.steps + self.setup.config.n_steps
         return state._replace(learner=learner, iteration=state.iteration + 1, steps=steps)
 
-    def mean_kls(self, update: PolicyUpdate, draw: Draw, memory: Memory) -> list[float]:
-        """Return the mean KL(mu || pi) on every batch; the update knows it already for some that it trained on."""
+    def mean_kls(self, update: PolicyUpdate, draw: Draw, memory: Memory) -> dict[int, float]:
+        """Return the mean KL(mu || pi) on every batch, by its iteration; the update knows some of them already."""
         places = {int(batch.iteration): place for place, batch in reversed(list(enumerate(draw.segments)))}
-        found = []
+        found = {}
         for batch in memory:
             place = places.get(int(batch.iteration))
             if place is not None and len(draw.segments) == 1:
-                found.append(update.report["train/approx_kl"])  # pi_k has collected it: there, mu is pi_k
+                kl = update.report["train/approx_kl"]  # pi_k has collected it: there, mu is pi_k
             elif place is not None and update.dist is not None:
-                found.append(self.programs.known_mean_kl(update.dist, np.int32(place), batch))
+                kl = self.programs.known_mean_kl(update.dist, np.int32(place), batch)
             else:
-                found.append(self.programs.mean_kl(update.policy, batch))
-        return [float(kl) for kl in found]
-
-
-class Minibatches:
-    """The samples of every minibatch of every epoch; those of the next iteration can be prepared in advance."""
-
-    def __init__(self, setup: Setup) -> None:
-        """Know none yet."""
-        self._setup = setup
-        self._prepared: dict[tuple[int, tuple[float, ...]], np.ndarray] = {}
-
-    def __call__(self, k: int, weights: tuple[float, ...]) -> np.ndarray:
-        """Return the minibatches of iteration k for a draw with these weights."""
-        prepared = self._prepared.get((k, weights))
-        return self._make(k, weights) if prepared is None else prepared
-
-    def prepare(self, k: int, weights: tuple[float, ...]) -> None:
-        """Make them before they are needed; a draw may turn out to have other weights."""
-        self._prepared = {(k, weights): self._make(k, weights)}
-
-    def _make(self, k: int, weights: tuple[float, ...]) -> np.ndarray:
-        setup = self._setup
-        rng = rng_for(setup.seed, Stream.MINIBATCHES, k)
-        return setup.algorithm.minibatches(setup.config, setup.common, weights, rng)
+                kl = self.programs.mean_kl(update.policy, batch)
+            found[int(batch.iteration)] = float(kl)
+        return found
 
 
 class Stopwatch:
     """Seconds of the parts of an iteration."""
 
     def __init__(self) -> None:
-        """Start."""
         self.laps: dict[str, float] = {}
         self._last = time.perf_counter()
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jax import Array
 
-from toppo.algos.contract import AdamResult, Draw, Memory, PolicyUpdate
+from toppo.algos.contract import AdamResult, Draw, PolicyUpdate
 from toppo.collect.episodes import Finished
 from toppo.errors import LearnerFault
 from toppo.learn.setup import Setup, learning_rate
@@ -24,18 +24,6 @@ class Episode(NamedTuple):
     length: int
 
 
-class Outcome(NamedTuple):
-    """What happened in an iteration, beside the state that it leaves."""
-
-    finished: list[Finished]
-    memory: Memory  # the set M during the update
-    kl: list[float]  # KL(mu || pi) of every batch in it
-    draw: Draw
-    update: PolicyUpdate
-    critic: AdamResult | None
-    explained: Array  # variance of the returns, by the critic
-
-
 def episodes_of(setup: Setup, state: State, finished: list[Finished]) -> list[Episode]:
     """Return the finished episodes with the training steps at which they ended."""
     first = state.steps - setup.config.n_steps
@@ -46,33 +34,42 @@ def episodes_of(setup: Setup, state: State, finished: list[Finished]) -> list[Ep
     ]
 
 
-def metrics_of(setup: Setup, state: State, outcome: Outcome) -> Metrics:
-    """Return the metrics of an iteration; end the run at the first that is not finite."""
-    rewards = [f.rewards for f in outcome.finished]
+def metrics_of(
+    setup: Setup,
+    state: State,
+    episodes: list[Episode],
+    draw: Draw,
+    kl: dict[int, float],
+    update: PolicyUpdate,
+    critic: AdamResult | None,
+    explained_variance: Array,
+) -> Metrics:
+    """Return the metrics of an iteration that leaves ``state``; end the run at the first that is not finite.
+
+    ``kl`` is KL(mu || pi) of every batch in M during the update, by the iteration that collected it.
+    """
     kept = {int(batch.iteration) for batch in state.memory}
-    collected = [int(batch.iteration) for batch in outcome.memory]
-    update = outcome.update
     lr = learning_rate(setup, state.steps - setup.config.n_steps)
     metrics: Metrics = {"iteration": state.iteration, "time/total_timesteps": state.steps}
-    if rewards:
-        metrics["rollout/ep_rew_mean"] = rounded(np.mean([r.sum() for r in rewards]))
-        metrics["rollout/ep_len_mean"] = rounded(np.mean([len(r) for r in rewards]))
-    metrics["memory/size"] = len(outcome.memory)
+    if episodes:
+        metrics["rollout/ep_rew_mean"] = rounded(np.mean([e.episode_return for e in episodes]))
+        metrics["rollout/ep_len_mean"] = rounded(np.mean([e.length for e in episodes]))
+    metrics["memory/size"] = len(kl)
     metrics["memory/kept"] = len(kept)
-    metrics["memory/ages"] = [state.iteration - k for k in collected if k in kept]
-    metrics["memory/kl"] = [rounded(kl) for k, kl in zip(collected, outcome.kl, strict=True) if k in kept]
-    metrics["memory/kl_newest"] = rounded(outcome.kl[-1])
+    metrics["memory/ages"] = [state.iteration - k for k in kl if k in kept]
+    metrics["memory/kl"] = [rounded(distance) for k, distance in kl.items() if k in kept]
+    metrics["memory/kl_newest"] = rounded(list(kl.values())[-1])
     metrics["train/tv"] = rounded(update.tv)
     metrics["train/epochs"] = int(update.epochs)
     metrics["train/n_updates"] = int(update.epochs) * setup.common.n_minibatches
-    if outcome.critic is not None:
-        metrics["train/value_loss"] = rounded(-outcome.critic.objective)
-        metrics["train/grad_norm_value"] = rounded(outcome.critic.grad_norm)
+    if critic is not None:
+        metrics["train/value_loss"] = rounded(-critic.objective)
+        metrics["train/grad_norm_value"] = rounded(critic.grad_norm)
     metrics["normaliser/return_std"] = rounded(standard_deviation(state.return_moments))
     metrics |= {name: rounded(value) for name, value in sorted(update.report.items())}
-    metrics["train/explained_variance"] = rounded(outcome.explained)
-    if outcome.draw.clip_eps:
-        metrics["train/clip_range"] = outcome.draw.clip_eps
+    metrics["train/explained_variance"] = rounded(explained_variance)
+    if draw.clip_eps:
+        metrics["train/clip_range"] = draw.clip_eps
     metrics["train/learning_rate"] = rounded(lr * np.asarray(state.learner.lr_scale))
     metrics["train/learning_rate_value"] = rounded(lr)
     _refuse_nan(metrics, state.iteration - 1)
