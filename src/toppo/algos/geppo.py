@@ -72,13 +72,12 @@ def surrogate(ratio: Array, centre: Array, adv: Array, clip_eps: Array) -> Array
 
 def improve(config: GePPOConfig, problem: PolicyProblem) -> PolicyUpdate:
     """Take Adam epochs on the surrogate; with ``eps_vary``, eps shrinks as the data are further from pi_k."""
-    if config.eps_vary:
-        distance = jnp.mean(problem.sample.weight * jnp.abs(problem.sample.centre - 1.0))
-        problem = problem._replace(clip_eps=jnp.maximum(config.clip_range - distance, 0.0))
-    update = adam_update(problem, surrogate, early_stop=config.early_stop, adapt_lr=config.adapt_lr)
-    if config.eps_vary:
-        return update._replace(report=update.report | {"train/clip_range_varied": problem.clip_eps})
-    return update
+    if not config.eps_vary:
+        return adam_update(problem, surrogate, early_stop=config.early_stop, adapt_lr=config.adapt_lr)
+    distance = jnp.mean(problem.sample.weight * jnp.abs(problem.sample.centre - 1.0))
+    eps = jnp.maximum(config.clip_range - distance, 0.0)
+    update = adam_update(problem._replace(clip_eps=eps), surrogate, config.early_stop, config.adapt_lr)
+    return update._replace(report=update.report | {"train/clip_range_varied": eps})
 
 
 def keep(config: GePPOConfig, memory: Memory, kl: list[float]) -> Memory:

@@ -1,6 +1,7 @@
 """The only ways in which parameters change.  Objectives are maximised; the sign is turned here and nowhere else."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -219,15 +220,14 @@ def trust_region_update(problem: PolicyProblem, region: TrustRegion, from_mu: bo
     mean_kl = mean_kl_from(sample.dist_mu if from_mu else sample.dist_k)
     before, gradient = jax.value_and_grad(mean_surrogate)(theta)
     cost = jax.value_and_grad(mean_kl)(theta) if from_mu else ()
-    step = bounded_step(
-        product, lambda b: conjugate_gradient(product, b, region.cg_iterations), gradient, region.delta, *cost
-    )
+    solve = partial(conjugate_gradient, product, iterations=region.cg_iterations)
+    direction, room = bounded_step(product, solve, gradient, region.delta, *cost)
 
     def is_acceptable(theta: Array) -> Array:
         ok: Array = (mean_kl(theta) <= region.slack * region.delta) & (mean_surrogate(theta) >= before)
         return ok
 
-    found = backtrack(is_acceptable, theta, step.direction, region.shrink, region.backtracks)
+    found = backtrack(is_acceptable, theta, direction, region.shrink, region.backtracks)
     policy = unravel(found.theta)
     update, _ = measured_update(problem, policy)
     report = update.report | {
@@ -236,7 +236,7 @@ def trust_region_update(problem: PolicyProblem, region: TrustRegion, from_mu: bo
         "train/divergence": mean_kl(found.theta),
         "train/grad_norm_policy": jnp.sqrt(jnp.vdot(gradient, gradient)),
         "train/policy_gradient_loss": -mean_surrogate(found.theta),
-        "train/radius": step.room,
+        "train/radius": room,
         "train/surrogate_gain": mean_surrogate(found.theta) - before,
     }
     return update._replace(report=report)

@@ -129,10 +129,7 @@ class Loop:
         """Make the batch in the workers' buffers a Segment, labelled by the critic as it is now."""
         # A copy: the workers write the next batch into these arrays while this one is still in use.
         raw = jax.tree.map(lambda x: np.array(x, canonicalize_dtype(x.dtype)), self.pool.batch())
-        labelled: tuple[Segment, Array, Array] = self.programs.label(
-            state.learner.params, raw, normaliser_of(state), np.int32(state.iteration)
-        )
-        return labelled
+        return self.programs.label(state.learner.params, raw, normaliser_of(state), np.int32(state.iteration))
 
     def relabel(self, state: State, memory: Memory) -> tuple[Memory, list[float]]:
         """Label old batches again if the algorithm does; also return mean |1 - pi_k/mu| of every batch, else 0."""

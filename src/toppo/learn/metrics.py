@@ -72,15 +72,12 @@ def metrics_of(
         metrics["train/clip_range"] = draw.clip_eps
     metrics["train/learning_rate"] = rounded(lr * np.asarray(state.learner.lr_scale))
     metrics["train/learning_rate_value"] = rounded(lr)
-    _refuse_nan(metrics, state.iteration - 1)
-    return metrics
-
-
-def _refuse_nan(metrics: Metrics, iteration: int) -> None:
     for name, value in metrics.items():
         if not np.isfinite(value).all():
             sentence = f"{name} is {value}; lower --learning-rate or check the rewards of the environment"
-            raise LearnerFault(f"iteration {iteration}: {sentence}", {"iteration": iteration, "field": name})
+            fault = {"iteration": state.iteration - 1, "field": name}
+            raise LearnerFault(f"iteration {state.iteration - 1}: {sentence}", fault)
+    return metrics
 
 
 def rounded(x: "Array | np.ndarray | float | np.floating") -> float:

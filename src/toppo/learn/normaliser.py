@@ -5,13 +5,12 @@ from itertools import accumulate
 import numpy as np
 
 from toppo.algos.contract import Normaliser, Tree
-from toppo.algos.settings import Common
 from toppo.collect.episodes import Finished, advance
 from toppo.collect.plan import Buffers
 from toppo.envs.observations import numbers_in
 from toppo.learn.setup import Setup
 from toppo.learn.state import State
-from toppo.maths.moments import Moments, mean_and_inv_std, merge
+from toppo.maths.moments import mean_and_inv_std, merge
 
 
 def normaliser_of(state: State) -> Normaliser:
@@ -39,13 +38,8 @@ def with_statistics(
         warmed_up = state.batches * setup.config.n_steps >= common.warmup_steps
         if use_open_episodes and warmed_up and not rewards and state.return_moments.n == 0:
             rewards = list(buffers.reward.T)
-        state = state._replace(return_moments=merge_returns(state.return_moments, rewards, common))
+        rewards = [np.sign(r) for r in rewards] if common.sign_reward else rewards
+        gamma = common.gamma
+        returns = [x for r in rewards for x in accumulate(r[::-1].tolist(), lambda later, now: now + gamma * later)]
+        state = state._replace(return_moments=merge(state.return_moments, np.array(returns)))
     return state, finished
-
-
-def merge_returns(moments: Moments, rewards: list[np.ndarray], common: Common) -> Moments:
-    """Merge the discounted return from every step of the given episodes."""
-    gamma = common.gamma
-    rewards = [np.sign(r) for r in rewards] if common.sign_reward else rewards
-    returns = [x for r in rewards for x in accumulate(r[::-1].tolist(), lambda later, now: now + gamma * later)]
-    return merge(moments, np.array(returns))

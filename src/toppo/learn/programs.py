@@ -267,7 +267,7 @@ class Programs:
             fast = deterministic if images else jax.jit(partial(program, setup), compiler_options=loops)
             return GradientProgram(fast, deterministic, whole_batch)
 
-        self.label = compiled(label)
+        self.label: Callable[..., tuple[Segment, Array, Array]] = compiled(label)
         self.relabel = compiled(relabel)
         self.prepare = compiled(prepare)
         self.concatenate = jax.jit(lambda parts: concatenate(parts), compiler_options=sums)  # with a cache of its own

@@ -39,13 +39,6 @@ def conjugate_gradient(product: Callable[[Array], Array], b: Array, iterations: 
     return jax.lax.while_loop(go_on, step, start)[1]
 
 
-class Step(NamedTuple):
-    """A step of parameters, and what it is expected to cost."""
-
-    direction: Array
-    room: Array  # of the bound, for the part of the step that follows the objective
-
-
 def bounded_step(
     product: Callable[[Array], Array],
     solve: Callable[[Array], Array],
@@ -53,11 +46,11 @@ def bounded_step(
     bound: Array | float,
     cost: Array | None = None,
     cost_gradient: Array | None = None,
-) -> Step:
+) -> tuple[Array, Array]:
     """argmax_d g d  subject to  K + k d + d F d / 2 <= bound,  with K = ``cost`` and k = ``cost_gradient`` at d = 0.
 
     d = sqrt(2 room / x F x) x - y,   x = F^-1 g,   y = F^-1 k,   room = bound - K + k y / 2.
-    With K = k = 0, the default, this is TRPO's step.  Without room, or without a gradient, d = 0.
+    With K = k = 0, the default, this is TRPO's step.  Without room, or without a gradient, d = 0.  -> d, room
     """
     x = solve(gradient)
     back = jnp.zeros_like(x)
@@ -68,7 +61,7 @@ def bounded_step(
     curvature = jnp.vdot(x, product(x))
     possible = (curvature > 0) & (room > 0)
     length = jnp.sqrt(2.0 * jnp.where(possible, room / jnp.where(possible, curvature, 1.0), 0.0))
-    return Step(jnp.where(possible, length * x - back, 0.0), room)
+    return jnp.where(possible, length * x - back, 0.0), room
 
 
 def radius_after_drift(bound: Array | float, drift: Array) -> Array:

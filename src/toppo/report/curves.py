@@ -51,6 +51,7 @@ def run_from_curve(data: Json, name: str) -> Run:
         raise ValueError("its tests during training are not at growing steps")
     algo = unique_name(spec["algo"])
     seed = int(spec["seed"])
+    settings = {**dict(spec.get("common", {})), **dict(spec.get("config", {}))}
     return Run(
         arm=arm_of(name, algo, str(spec["env"]), seed),
         algo=algo,
@@ -62,7 +63,7 @@ def run_from_curve(data: Json, name: str) -> Run:
         series=series,
         tests=tests[np.isfinite(tests)].tolist(),
         evaluations=evaluations,
-        settings={clean(k): _plain(v) for part in ("common", "config") for k, v in dict(spec.get(part, {})).items()},
+        settings={clean(k): v if isinstance(v, bool | int | float) else clean(v) for k, v in settings.items()},
         versions={clean(k): clean(v) for k, v in dict(data.get("versions", {})).items() if k != "schema"},
     )
 
@@ -85,7 +86,3 @@ def arm_of(name: str, algo: str, env: str, seed: int) -> str:
 def _array(values: Iterable[float | None]) -> np.ndarray:
     found = np.array([np.nan if v is None else v for v in values], np.float64)
     return np.where(np.abs(found) < MAX_NUMBER, found, np.nan)
-
-
-def _plain(value: object) -> object:
-    return value if isinstance(value, bool | int | float) else clean(value)
