@@ -143,8 +143,8 @@ MUTANTS = [
     Mutant(
         "distributions: KL of choices under q",
         "maths/distributions.py",
-        "jnp.exp(log_p) * (log_p - log_q)",
-        "jnp.exp(log_q) * (log_p - log_q)",
+        "(jnp.exp(log_p) * (log_p - jax.nn.log_softmax(q.logits)))",
+        "(jax.nn.softmax(q.logits) * (log_p - jax.nn.log_softmax(q.logits)))",
         "maths/test_distributions.py",
     ),
     Mutant(
@@ -617,8 +617,8 @@ MUTANTS = [
     Mutant(
         "statistics: an interval of 90%",
         "report/statistics.py",
-        "np.percentile(statistic(drawn), [2.5, 97.5])",
-        "np.percentile(statistic(drawn), [5, 95])",
+        "np.percentile(statistic(drawn), [2.5, 97.5], axis=0)",
+        "np.percentile(statistic(drawn), [5, 95], axis=0)",
         "report/test_statistics.py",
     ),
     Mutant(
@@ -645,22 +645,22 @@ MUTANTS = [
     Mutant(
         "statistics: a verdict by the value alone",
         "report/statistics.py",
-        "int(self.low > 0) - int(self.high < 0)",
+        "int((self.low or 0) > 0) - int((self.high or 0) < 0)",
         "int(self.value > 0) - int(self.value < 0)",
         "report/test_statistics.py report/test_report.py",
     ),
     Mutant(
         "statistics: a profile counts runs at the level",
         "report/statistics.py",
-        "(np.asarray(s)[:, None] > levels)",
-        "(np.asarray(s)[:, None] >= levels)",
+        "(s[..., None] > levels)",
+        "(s[..., None] >= levels)",
         "report/test_statistics.py",
     ),
     Mutant(
         "compare: the final return is of the last nine tenths",
         "report/compare.py",
-        "budget * (1 - FINAL_SHARE)",
-        "budget * FINAL_SHARE",
+        "until * (1 - FINAL_SHARE)",
+        "until * FINAL_SHARE",
         "report/test_report.py",
     ),
     Mutant(
@@ -702,7 +702,7 @@ MUTANTS = [
     Mutant(
         "checkpoint: arrays with any digest",
         "rundir/checkpoint.py",
-        "if hashlib.sha256(payload).hexdigest() != sha256:",
+        'if hashlib.sha256(payload).hexdigest() != about.get("sha256"):',
         "if False:",
         "rundir/test_checkpoint.py",
     ),

@@ -41,7 +41,7 @@ for algo, settings in (
 
 def printed(program: str, threads: int) -> list[str]:
     given = {**os.environ, "PJRT_NPROC": str(threads)}
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, check=True, env=given, cwd=root).stdout.splitlines()
 

@@ -60,12 +60,15 @@ def test_the_budgets_of_the_paper():
 
 
 def test_committed_curves_count_as_finished(tmp_path):
-    """The curves' files keep the names and the specs that the study gives its runs."""
-    folder, jobs = Folder(tmp_path, CURVES), jobs_of(paper_study("proof"))
-    assert len(jobs) == 75 + 15 + 60
-    found = {j.name for j in jobs if folder.finished(j)}
+    """The curves' files keep the names and the specs that two studies, which share them, give their runs."""
+    folder = Folder(tmp_path, CURVES)
+    proof = {job.name: job for job in jobs_of(paper_study("proof"))}
+    assert len(proof) == 75 + 15 + 60
+    jobs = {job.name: job for job in jobs_of(paper_study("performance"))} | proof
+    found = {name for name, job in jobs.items() if folder.finished(job)}
     curves = {p.stem for p in CURVES.glob("*.json") if "grid" in json.loads(p.read_text())}
-    assert found == curves != set()
+    assert found == curves
+    assert set(proof) <= found
 
 
 @pytest.mark.parametrize(
