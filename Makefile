@@ -26,7 +26,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 -m 'not slow' -rs
+	$(BIN)/pytest -n 2 --dist worksteal -m 'not slow' -rs
 
 slow: $(READY)
 	$(BIN)/pytest -m slow -rs
