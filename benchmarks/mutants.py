@@ -322,7 +322,7 @@ MUTANTS = [
         "algos/steps.py",
         "(progress if common.anneal_lr else 0.0)",
         "progress",
-        "learn/test_loop.py",
+        "algos/test_optimise.py",
     ),
     Mutant(
         "steps: minibatches in the order of time",

@@ -3,11 +3,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.support.problems import random_problem
 from toppo.algos.contract import CriticProblem
-from toppo.algos.optimise import adam_epochs, adam_init, adapted_lr, squared_error
-from toppo.algos.ppo import PPOConfig
+from toppo.algos.optimise import adam_epochs, adam_init, adam_update, adapted_lr, squared_error
+from toppo.algos.ppo import PPOConfig, surrogate
 from toppo.algos.settings import Common
-from toppo.algos.steps import shuffled
+from toppo.algos.steps import scheduled_lr, shuffled
 
 COMMON = Common(n_epochs=3, n_minibatches=2, adam_eps=1e-4)
 
@@ -84,3 +85,22 @@ def test_the_critics_change_is_clipped_only_where_that_costs_more():
     # V = 2, R = 0, V_k = 1, eps = 1/2: max(4, 1.5^2) / 2; with R = 3: max(1, 1.5^2) / 2; without a bound (2 - 3)^2 / 2.
     error = lambda ret, eps: float(squared_error(jnp.array(2.0), jnp.array(ret), jnp.array(1.0), eps))  # noqa: E731
     assert [error(0.0, 0.5), error(3.0, 0.5), error(3.0, 0.0)] == [2.0, 1.125, 0.5]
+
+
+def test_the_learning_rate_falls_only_if_it_is_annealed():
+    rates = [scheduled_lr(None, Common(learning_rate=0.4, anneal_lr=anneal), 0.75) for anneal in (False, True)]
+    assert rates == pytest.approx([0.4, 0.1])
+
+
+def test_the_adapted_learning_rate_is_the_one_that_is_used():
+    problem = random_problem(32, n_epochs=2)
+    problem = problem._replace(opt=adam_init(problem.common, problem.policy))
+
+    def moved(lr, lr_scale):
+        given = problem._replace(lr=jnp.float32(lr), lr_scale=jnp.float32(lr_scale))
+        return jax.tree.leaves(adam_update(given, surrogate).policy)
+
+    doubled = moved(0.01, 2.0)
+    for a, b in zip(doubled, moved(0.02, 1.0), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    assert any(np.abs(a - b).max() > 1e-3 for a, b in zip(doubled, moved(0.01, 1.0), strict=True))
