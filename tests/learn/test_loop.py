@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 
 from tests.support import probes, reference
-from tests.support.training import forward, normalised, on_host, record, setup_for
+from tests.support.training import forward, normalised, on_host, record, setup_for, train_all
+from toppo.algos.contract import Draw
 from toppo.errors import LearnerFault
+from toppo.learn.loop import Loop
 from toppo.learn.programs import Programs
+from toppo.learn.session import open_session
+from toppo.learn.setup import initial_state
 
 
 @pytest.fixture(scope="module")
@@ -331,3 +335,32 @@ def test_numbers_that_explode_stop_the_run_with_a_sentence():
     with pytest.raises(LearnerFault, match=r"iteration \d+: .* lower --learning-rate or check the rewards") as fault:
         record("ppo", probes.walk, 6, learning_rate=1e30, max_grad_norm=0.0)
     assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize(("critic_on_old", "rows"), [(True, 128), (False, 64)])
+def test_the_critic_trains_on_all_that_was_drawn_or_on_the_newest_batch_alone(critic_on_old, rows):
+    setup = setup_for("toppo", alpha=99.0, critic_on_old=critic_on_old)
+    state = train_all(setup)[-1].state
+    newest = state.memory[-1]
+    draw = Draw((newest, state.memory[0]), (1.0, 1.0), 0.1)
+    with open_session(setup, probes.walk) as session:
+        sample, of_critic = Loop(setup, session.pool).samples(state, draw, jnp.zeros_like(newest.adv))
+    assert len(sample.ret) == 128
+    assert len(of_critic.ret) == rows
+
+
+def test_every_iteration_has_minibatches_of_its_own():
+    setup = setup_for("ppo")
+    with open_session(setup, probes.walk) as session:
+        loop = Loop(setup, session.pool)
+        first, again, second = (loop.minibatches(k, (1.0,)) for k in (0, 0, 1))
+    assert first.tolist() == again.tolist()
+    assert first.tolist() != second.tolist()
+
+
+def test_open_episodes_do_not_count_in_the_warm_up_if_others_ended():
+    setup = setup_for("ppo")
+    with open_session(setup, probes.walk) as session:
+        state = Loop(setup, session.pool).warm_up(initial_state(setup))
+        ended = np.flatnonzero(session.pool.batch().ended[:, 0])
+    assert state.return_moments.n == ended[-1] + 1 < 64
