@@ -523,3 +523,26 @@ def test_the_first_of_several_environments_is_played_in_and_the_others_follow_th
     kinds = [(0, 9), (1, 4), (2, 5)]
     agent = small(gym.vector.SyncVectorEnv([lambda k=k: Only(*k) for k in kinds], autoreset_mode=mode), n_steps=63)
     assert agent.evaluate(3) == [9.0] * 3
+
+
+def test_an_agent_says_what_it_is():
+    agent = small(probes.walk, seed=5)
+    assert repr(agent) == f"ToPPO({agent.spec.env!r}, seed=5, num_timesteps=0)"
+    assert repr(agent.learn(64, workers=0)).endswith("num_timesteps=64)")
+
+
+@pytest.mark.parametrize("steps", [0, -1])
+def test_learning_for_no_steps_is_refused(steps):
+    with pytest.raises(ToppoError, match=f"total_timesteps is {steps}, but must be at least 1"):
+        small().learn(steps)
+
+
+def test_without_a_seed_each_agent_draws_its_own():
+    seeds = {small(seed=None).spec.seed for _ in range(3)}
+    assert len(seeds) == 3
+    assert all(isinstance(seed, int) for seed in seeds)
+
+
+def test_a_task_whose_episodes_end_learns_without_discount():
+    agent = small(probes.walk, gamma=1.0).learn(256, workers=0)
+    assert np.isfinite(agent.evaluate(2)).all()

@@ -1,5 +1,6 @@
 """The Python API: ``ToPPO("HalfCheetah-v5").learn(1_000_000)``."""
 
+import secrets
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -19,7 +20,7 @@ from toppo.envs.actions import action_to_env
 from toppo.envs.observations import rows_of
 from toppo.envs.spaces import refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
-from toppo.errors import ToppoError
+from toppo.errors import ToppoError, refuse_below
 from toppo.learn.loop import Iteration
 from toppo.learn.session import open_session
 from toppo.learn.setup import Setup, initial_state
@@ -50,8 +51,13 @@ class Agent:
             cls.algo = algo
             _document(cls)
 
-    def __init__(self, *given: EnvSource, env: EnvSource | None = None, seed: int = 0, **settings: object) -> None:
-        """Make a new agent for an environment; every setting of the algorithm can be given by name."""
+    def __init__(
+        self, *given: EnvSource, env: EnvSource | None = None, seed: int | None = 0, **settings: object
+    ) -> None:
+        """Make a new agent for an environment; every setting of the algorithm can be given by name.
+
+        With ``seed=None`` the agent draws a seed, which its ``spec`` and its ``repr`` show.
+        """
         name = type(self).__name__
         if not self.algo:
             raise ToppoError(f"{name} has no algorithm: use toppo.ToPPO, another class of the package, or toppo.load")
@@ -64,7 +70,7 @@ class Agent:
         source = resolve(environments[0])
         if source.num_envs is not None:
             settings = {"n_envs": source.num_envs, **settings}
-        spec = spec_for(source, self.algo, 1, seed, **settings)
+        spec = spec_for(source, self.algo, 1, secrets.randbits(31) if seed is None else seed, **settings)
         setup, notes = check_run(spec, source)
         for note in notes:
             warnings.warn(f"{spec.env}: {note}", stacklevel=2)
@@ -113,6 +119,10 @@ class Agent:
         agent._assemble(spec, source, setup, state)
         return agent
 
+    def __repr__(self) -> str:
+        """Say which algorithm learned on which environment, from which seed, for how long."""
+        return f"{type(self).__name__}({self.spec.env!r}, seed={self.spec.seed}, num_timesteps={self.num_timesteps})"
+
     @property
     def spaces(self) -> Spaces:
         """What the agent knows of its environment's spaces."""
@@ -136,6 +146,7 @@ class Agent:
 
         docs/reliability.md explains the last three, which say what is done about environments that fail.
         """
+        refuse_below(1, "total_timesteps", total_timesteps)
         if self.source is None:
             raise ToppoError("this agent has no environment to learn in: load it with env=...")
         prepare()

@@ -111,7 +111,7 @@ def test_settings_of_another_algorithm_are_not_offered(capsys):
         (["Nowhere-v0"], "'Nowhere-v0' is not an environment that Gymnasium can make"),
         (["no.module:Env-v0"], "'no.module:Env-v0' needs the module 'no'"),
         (["Pendulum-v1", "--algo", "sac"], "'sac' is not an algorithm: choose one of toppo, ppo"),
-        (["Pendulum-v1", "--gamma", 1.5], "gamma is 1.5, but must be in [0, 1)"),
+        (["Pendulum-v1", "--gamma", 1.5], "gamma is 1.5, but must be in [0, 1]"),
         (["Pendulum-v1", "--learning-rate", "inf"], "learning_rate is inf, but must be finite"),
         (["Pendulum-v1", "--log-std-init", "nan"], "log_std_init is nan, but must be finite"),
         (["Pendulum-v1", "--total-timesteps", 0], "total_timesteps is 0, but must be at least 1"),

@@ -34,7 +34,7 @@ def require_above(settings: Any, bound: float, *names: str) -> None:
 class Common:
     """Settings that all algorithms share."""
 
-    gamma: float = setting(0.995, "Discount per step.")
+    gamma: float = setting(0.995, "Discount per step; 1 is for tasks whose episodes end.")
     gae_lambda: float = setting(0.97, "Lambda of the advantage estimator.")
     n_epochs: int = setting(10, "Passes over the data per update.")
     n_minibatches: int = setting(32, "Gradient steps per pass.")
@@ -56,7 +56,7 @@ class Common:
     clip_range_vf: float = setting(0.0, "Bound on the critic's change per update, if the trunk is shared; 0: none.")
 
     def __post_init__(self) -> None:
-        require(0 <= self.gamma < 1, f"gamma is {self.gamma}, but must be in [0, 1)")
+        require(0 <= self.gamma <= 1, f"gamma is {self.gamma}, but must be in [0, 1]")
         require(0 <= self.gae_lambda <= 1, f"gae_lambda is {self.gae_lambda}, but must be in [0, 1]")
         require_least(self, 1, "n_epochs", "n_minibatches", "n_envs")
         require_above(self, 0, "learning_rate", "adam_eps")

@@ -1,6 +1,7 @@
 """Flags: every command declares its own as a typed record, and tyro fills it in."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
 
@@ -20,9 +21,28 @@ def flag(text: str, metavar: str | None = None) -> object:
     return tyro.conf.arg(help=text, metavar=metavar, help_behavior_hint="" if metavar else None)
 
 
+def whole_number(text: str) -> int:
+    """Read a count such as 1000000, 1_000_000 or 1e6."""
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        if (number := float(text)).is_integer():
+            return int(number)
+    raise ValueError(f"{text} is not a whole number")
+
+
+STEPS = tyro.constructors.PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="INT",
+    instance_from_str=lambda words: whole_number(words[0]),
+    is_instance=lambda value: isinstance(value, int),
+    str_from_instance=lambda value: [str(value)],
+)
+"""An annotation for flags that count steps: 1e6 is welcome."""
+
 # Flags of more than one command.
-CheckpointEvery = Annotated[int, flag("Steps between checkpoints.")]
-EvaluateEvery = Annotated[int, flag("Steps between tests of 10 deterministic episodes; 0: none.")]
+CheckpointEvery = Annotated[int, STEPS, flag("Steps between checkpoints.")]
+EvaluateEvery = Annotated[int, STEPS, flag("Steps between tests of 10 deterministic episodes; 0: none.")]
 OwnEnv = Annotated[str | None, flag("Environment id, if Gymnasium does not know the run's own.", "ENV")]
 
 

@@ -15,7 +15,7 @@ from toppo.agent import default_workers
 from toppo.algos import REGISTRY
 from toppo.algos.settings import Common, help_texts
 from toppo.cli.console import Terminal, clock, live_view
-from toppo.cli.flags import ExecutionFlags, OwnEnv, flag, parse, require_at_least
+from toppo.cli.flags import STEPS, ExecutionFlags, OwnEnv, flag, parse, require_at_least
 from toppo.cli.progress import RunDisplay
 from toppo.collect.faults import checked_fault_policy
 from toppo.envs import resolve
@@ -34,7 +34,7 @@ class TrainFlags:
 
     env: Annotated[str, flag("Gymnasium id, such as HalfCheetah-v5 or package.module:Env-v0.", "ENV")]
     algo: Annotated[str, flag(f"One of {', '.join(REGISTRY)}.")] = "toppo"
-    total_timesteps: Annotated[int, flag("Environment steps to train for.")] = 1_000_000
+    total_timesteps: Annotated[int, STEPS, flag("Environment steps to train for.")] = 1_000_000
     seed: Annotated[int, flag("Seed of everything random in the run.")] = 0
     out: Annotated[Path | None, flag("Run directory (default: runs/ENV__ALGO__SEED__TIME).", "PATH")] = None
     own: object

@@ -22,7 +22,8 @@ class Scalars:
         self._summary = summary_pb2.Summary
         folder.mkdir(parents=True, exist_ok=True)
         self._writer = EventsWriter(str(folder / "events"), filename_suffix=f".{steps}")
-        self._write(steps, session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START))
+        # A reader drops what older files hold from the step of a START on; the point at ``steps`` itself is valid.
+        self._write(steps + 1, session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START))
 
     def add(self, values: Mapping[str, float | Sequence[float]], steps: int) -> None:
         """Write the values of one iteration."""
