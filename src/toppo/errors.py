@@ -56,6 +56,24 @@ def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean `{near[0]}`?" if near else otherwise or f"choose one of {', '.join(names)}"
 
 
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to toppo, from wherever this toppo was installed."""
+    # Imported here: only a message needs them, and `import toppo` stays light.
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        origin = json.loads(distribution("toppo").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:  # the sources are on PYTHONPATH
+        origin = {}
+    url = urlsplit(origin.get("url", ""))
+    if url.scheme != "file":
+        return f"pip install 'toppo[{extra}]'"
+    editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+    return f"pip install {editable}'{unquote(url.path)}[{extra}]'"
+
+
 def safe_message(error: BaseException) -> str:
     """Return the message of an exception that is not ours, if it has one that can be read."""
     try:

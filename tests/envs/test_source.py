@@ -1,6 +1,7 @@
 import functools
 import json
 import sys
+from importlib.metadata import version
 
 import gymnasium as gym
 import pytest
@@ -48,8 +49,24 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)  # as if it were not installed
     for name in [m for m in sys.modules if m.startswith("gymnasium.envs.mujoco")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ToppoError, match=r"HalfCheetah-v5.*mujoco"):
+    with pytest.raises(ToppoError, match=r"^'HalfCheetah-v5' needs the package 'mujoco': pip install .*\[mujoco\]'$"):
         make(resolve("HalfCheetah-v5"))
+
+
+def test_a_missing_box2d_is_answered_by_our_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    for name in [m for m in sys.modules if m.startswith("gymnasium.envs.box2d")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ToppoError, match=r"^'LunarLander-v3' needs the package 'Box2D': pip install .*\[worlds\]'$"):
+        make(resolve("LunarLander-v3"))
+
+
+def test_a_fetch_task_that_fails_with_this_mujoco_is_answered_by_the_version_that_works():
+    pytest.importorskip("gymnasium_robotics", reason="no gymnasium-robotics")
+    if version("mujoco") != "3.17.0":
+        pytest.skip("tried with mujoco 3.17.0 only")
+    with pytest.raises(ToppoError, match=r"FetchReachDense-v4 cannot be made with this MuJoCo.*mujoco==3.9.0$"):
+        make(resolve("gymnasium_robotics:FetchReachDense-v4"))
 
 
 def test_what_a_module_of_ones_own_lacks_is_named(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ import numpy as np
 
 from toppo.envs.spaces import describe_spaces
 from toppo.envs.vector import ResetSpec, VecStep
-from toppo.errors import ToppoError, as_environment_fault
+from toppo.errors import ToppoError, as_environment_fault, install_command
 
 FRAMES = 4  # per action
 GAMES_PER_SEED = 32
@@ -50,7 +50,7 @@ def register_games(env_id: str) -> None:
     try:
         import ale_py
     except ImportError as error:
-        raise ToppoError(f"{env_id!r} needs the package 'ale_py': pip install 'toppo[atari]'") from error
+        raise ToppoError(f"{env_id!r} needs the package 'ale_py': {install_command('atari')}") from error
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
 
 

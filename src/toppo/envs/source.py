@@ -15,7 +15,10 @@ import gymnasium as gym
 from toppo.envs.atari import AtariGames, is_game, names_of_game
 from toppo.envs.spaces import Env
 from toppo.envs.vector import GymVecEnv, VectorEnv
-from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, ToppoError, first_line, in_one_line
+from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, ToppoError, first_line, in_one_line, install_command
+
+EXTRAS = {"mujoco": "mujoco", "Box2D": "worlds", "minigrid": "worlds", "gymnasium_robotics": "worlds"}
+"""The extra of toppo that brings a module."""
 
 EnvSource = str | Callable[[], Env] | Env | VectorEnv
 Address = Mapping[str, str]
@@ -118,6 +121,11 @@ def make(source: Source, render_mode: str | None = None) -> Env:
     except ToppoError:
         raise
     except ENV_EXCEPTIONS as error:
+        if isinstance(error, AssertionError) and source.name.startswith("gymnasium_robotics:Fetch"):
+            raise ToppoError(
+                f"{source.name} cannot be made with this MuJoCo: gymnasium-robotics' Fetch tasks work with mujoco "
+                "3.9.0 and fail with 3.13.0 and later, so type pip install mujoco==3.9.0"
+            ) from error
         raise EnvironmentFault(f"{source.name} cannot be made: it raised {in_one_line(error)}") from error
     if not isinstance(env, gym.Env):
         raise ToppoError(f"the environment function returned {type(env).__name__}, but must return a gymnasium.Env")
@@ -150,17 +158,18 @@ def _make_id(source: Source, render_mode: str | None) -> Env:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # version hints of Gymnasium; the id is the user's choice
             return gym.make(env_id, disable_env_checker=True, **drawing)
-    except ModuleNotFoundError as error:
-        missing = str(error.name or getattr(error.__cause__, "name", None))  # Gymnasium's own copy has no name
+    except (ModuleNotFoundError, gym.error.DependencyNotInstalled) as error:
+        missing = getattr(error, "name", None) or getattr(error.__cause__, "name", None)  # Gymnasium's own has no name
+        if missing is None:
+            raise ToppoError(f"{env_id!r} cannot be made: {first_line(error)}") from error
+        if missing in EXTRAS:
+            raise ToppoError(f"{env_id!r} needs the package {missing!r}: {install_command(EXTRAS[missing])}") from error
         if f"{env_id.partition(':')[0]}.".startswith(f"{missing}."):
             raise ToppoError(
                 f"{env_id!r} needs the module {missing!r}, which is not found: install it, or put its directory on "
                 "PYTHONPATH"
             ) from error
-        package = "'toppo[mujoco]'" if missing == "mujoco" else missing
-        raise ToppoError(f"{env_id!r} needs the package {missing!r}: pip install {package}") from error
-    except gym.error.DependencyNotInstalled as error:
-        raise ToppoError(f"{env_id!r} cannot be made: {error}") from error
+        raise ToppoError(f"{env_id!r} needs the package {missing!r}: pip install {missing}") from error
     except gym.error.Error as error:
         names = f"; {sentence}" if (sentence := names_of_game(env_id)) else ""
         reason = first_line(error).rstrip(".")

@@ -9,7 +9,7 @@ import numpy as np
 
 from toppo.envs import Environment, Player, Source, make, open_player
 from toppo.envs.atari import FRAMES
-from toppo.errors import IO_ERROR, EnvironmentFault, ToppoError
+from toppo.errors import IO_ERROR, EnvironmentFault, ToppoError, install_command
 from toppo.learn.setup import Setup
 from toppo.learn.state import State
 from toppo.runs.evaluate import evaluate_policy
@@ -56,7 +56,7 @@ def open_encoder(path: Path, first: np.ndarray, fps: float) -> Encoder:
     try:
         from imageio_ffmpeg import write_frames
     except ImportError as error:
-        raise VideoError("a video needs imageio-ffmpeg: pip install 'toppo[video]'") from error
+        raise VideoError(f"a video needs imageio-ffmpeg: {install_command('video')}") from error
     height, width, _ = first.shape
     encoder: Encoder = write_frames(str(path), (width, height), fps=fps, macro_block_size=2)
     with warnings.catch_warnings():

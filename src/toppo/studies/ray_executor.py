@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toppo.errors import ToppoError, first_line
+from toppo.errors import ToppoError, first_line, install_command
 from toppo.studies.executor import JobData, fault_of, launch
 
 
@@ -24,7 +24,7 @@ class RayExecutor:
         try:
             import ray
         except ImportError as error:
-            raise ToppoError("--ray needs the package ray: pip install 'toppo[ray]'") from error
+            raise ToppoError(f"--ray needs the package ray: {install_command('ray')}") from error
         self._ray = ray
         dashboard = False if address == "local" else None
         try:
