@@ -31,7 +31,8 @@ TABLE: dict[str, set[str]] = {
     "studies": RUNS | {"studies"},
     "reproduce": RUNS | {"studies", "report", "plotting"},
     "agent": RUNS,
-    "cli": RUNS | {"agent", "studies", "reproduce", "report", "theory", "plotting", "__init__"},
+    "export": RUNS | {"agent"},
+    "cli": RUNS | {"agent", "export", "studies", "reproduce", "report", "theory", "plotting", "__init__"},
     "__init__": {"agent"},
     "__main__": {"cli"},
 }

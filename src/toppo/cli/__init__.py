@@ -21,6 +21,7 @@ COMMANDS = {
     "resume": Command("continue a run, to the same bytes as if it had never stopped", "toppo.cli.train:resume"),
     "evaluate": Command("play episodes with a trained policy, and record a video", "toppo.cli.evaluate:evaluate"),
     "plot": Command("draw the learning curves of one or more runs", "toppo.cli.evaluate:plot"),
+    "export": Command("write the policy as an ONNX file or for NumPy alone", "toppo.cli.export:export"),
     "list": Command("show algorithms, environments, figures and studies", "toppo.cli.info:list_all"),
     "study": Command("train a grid of runs: algorithms x environments x seeds", "toppo.cli.study:study"),
     "report": Command("write one page about many runs: curves, statistics, times", "toppo.cli.study:report"),

@@ -1,6 +1,7 @@
 """From the policy's action to the environment's, and the mask that says which actions are allowed."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,20 +25,9 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], EnvAction]:
     if spaces.discrete:
         starts = np.array(spaces.starts)
         return lambda action: (action + starts).astype(dtype).reshape(shape)
-    env_low = np.array(spaces.low)
-    env_high = np.array(spaces.high)
-    precise = np.result_type(dtype, np.float32)
-    with np.errstate(invalid="ignore", over="ignore"):
-        bounded = np.isfinite((env_high - env_low).astype(np.float32))
-        middle = np.where(bounded, (env_high + env_low) / 2, np.clip(0.0, env_low, env_high))
-        low = np.where(bounded, -1.0, env_low - middle).astype(np.float32)
-        high = np.where(bounded, 1.0, env_high - middle).astype(np.float32)
-        factor = np.where(bounded, (env_high - env_low) / 2, 1.0).astype(precise)
-        shift = middle.astype(precise)
+    low, high, factor, shift, least, most = box_scaling(spaces)
     if np.all(factor == 1) and np.all(shift == 0) and len(shape) == 1 and dtype == np.float32:
         return lambda action: np.minimum(np.maximum(action, low), high)
-    least = env_low.astype(dtype)
-    most = env_high.astype(dtype)
     # Rounding keeps the order: if the ends stay inside, so does everything between, and a second clip is not needed.
     ends = [(end * factor + shift).astype(dtype) for end in (low, high)]
     rounds_outside = np.any(ends[0] < least) or np.any(ends[1] > most)
@@ -49,6 +39,36 @@ def action_to_env(spaces: Spaces) -> Callable[[np.ndarray], EnvAction]:
         return scaled.reshape((*action.shape[:-1], *shape))
 
     return rescale
+
+
+class BoxScaling(NamedTuple):
+    """clip(clip(action, low, high) * factor + shift, least, most), each flat: a policy's action in a Box."""
+
+    low: np.ndarray
+    high: np.ndarray
+    factor: np.ndarray
+    shift: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+
+
+def box_scaling(spaces: Spaces) -> BoxScaling:
+    """How an action of the policy is clipped and rescaled to the bounds of the environment's Box."""
+    env_low = np.array(spaces.low)
+    env_high = np.array(spaces.high)
+    dtype = np.dtype(spaces.action_dtype)
+    precise = np.result_type(dtype, np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        bounded = np.isfinite((env_high - env_low).astype(np.float32))
+        middle = np.where(bounded, (env_high + env_low) / 2, np.clip(0.0, env_low, env_high))
+        return BoxScaling(
+            low=np.where(bounded, -1.0, env_low - middle).astype(np.float32),
+            high=np.where(bounded, 1.0, env_high - middle).astype(np.float32),
+            factor=np.where(bounded, (env_high - env_low) / 2, 1.0).astype(precise),
+            shift=middle.astype(precise),
+            least=env_low.astype(dtype),
+            most=env_high.astype(dtype),
+        )
 
 
 def random_action(spaces: Spaces, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
