@@ -122,6 +122,17 @@ def test_every_command_is_found_in_a_page(tmp_path):
     assert commands_in(page) == ["toppo train X --n-steps 3", "toppo resume RUN", "toppo list"]
 
 
+def load_example(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, path.stem)  # every example has a function of its own name that takes the number of steps
+
+
+def test_the_quickstart_solves_its_task():
+    assert min(load_example(ROOT / "examples" / "quickstart.py")()) > 475
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
 def test_examples_run(path, tmp_path, monkeypatch):
     if path.name == "demo.py":
@@ -129,10 +140,7 @@ def test_examples_run(path, tmp_path, monkeypatch):
     if path.name == "third_party.py":
         pytest.importorskip("minigrid", reason="no MiniGrid")
     monkeypatch.chdir(tmp_path)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    getattr(module, path.stem)(2048)  # every example has a function of its own name that takes the number of steps
+    load_example(path)(2048)
 
 
 def test_there_are_examples():

@@ -197,6 +197,10 @@ class Forgetful(Honest):
     ("kind", "note"),
     [
         (Forgetful, "resuming will not be bit-exact: draw all randomness from self.np_random"),
+        (
+            lambda: gym.wrappers.TimeLimit(gym.wrappers.NormalizeObservation(gym.make("CartPole-v1")), 9),
+            "resuming will not be bit-exact: NormalizeObservation carries its statistics from episode to episode",
+        ),
         (differing(first=np.zeros(2)), "is of type float64, but its space has float32: it is converted"),
         (differing(later=np.full(2, 3, np.float32)), "the observation leaves the bounds of its space"),
         (differing(first=np.zeros(2), later=np.zeros(2)), "the observation is of type float64, but its space has"),

@@ -123,3 +123,20 @@ def test_stripping_takes_the_checks_and_the_outermost_limit_only():
     bare, limit = strip(gym.wrappers.RecordEpisodeStatistics(TimeLimit(probes.Walk(), 30)))
     assert limit is None
     assert isinstance(bare, gym.wrappers.RecordEpisodeStatistics)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "name"),
+    [
+        (("CartPole-v1",), {}, "CartPole-v1"),
+        ((), {"id": "CartPole-v1"}, "CartPole-v1"),
+        (("CartPole-v1", 10), {"sutton_barto_reward": True}, "CartPole-v1(10, sutton_barto_reward=True)"),
+        ((gym.spec("CartPole-v1"),), {}, "CartPole-v1()"),
+    ],
+)
+def test_a_partial_of_gym_make_is_named_by_what_it_makes(arguments, named, name):
+    source = resolve(functools.partial(gym.make, *arguments, **named))
+    assert source.name == name
+    # Only the bare id may be made again by its name.
+    assert source.is_registered == (name in gym.registry)
+    assert isinstance(make(source).unwrapped, gym.envs.classic_control.CartPoleEnv)

@@ -343,6 +343,19 @@ def test_the_last_observation_of_an_episode_is_checked_too(mode):
         check(moody("last observation", mode))
 
 
+@pytest.mark.parametrize("where", ["around all", "around each"])
+def test_a_wrapper_that_remembers_earlier_episodes_is_named(where):
+    def one():
+        env = gym.make("CartPole-v1")
+        return env if where == "around all" else gym.wrappers.NormalizeReward(env)
+
+    env = SyncVectorEnv([one, one])
+    if where == "around all":
+        env = gym.wrappers.vector.NormalizeReward(env)
+    [note] = check_env(resolve(env))[1]
+    assert "NormalizeReward carries its statistics from episode to episode; leave it out" in note
+
+
 def test_a_vector_environment_that_does_not_repeat_itself_is_noted():
     (note,) = check(moody("mood"))[1]
     assert "does not repeat itself after reset(seed=...)" in note

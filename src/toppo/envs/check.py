@@ -19,8 +19,13 @@ from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, in_one_line, prefixed
 
 STEPS = 20
 NOT_REPEATED = (
-    "it does not repeat itself after reset(seed=...) with the same actions, so resuming will not be bit-exact: draw "
-    "all randomness from self.np_random"
+    "it does not repeat itself after reset(seed=...) with the same actions, so resuming will not be bit-exact"
+)
+RUNNING_STATISTICS = (
+    gym.wrappers.NormalizeObservation,
+    gym.wrappers.NormalizeReward,
+    gym.wrappers.vector.NormalizeObservation,
+    gym.wrappers.vector.NormalizeReward,
 )
 LEFT_OUT = "the observation's entry {!r} is text and is left out"
 
@@ -59,10 +64,24 @@ def check_single(env: Env, report_call: ReportCall = lambda call: None) -> tuple
         notes.append("its action_mask is not used, because its actions are numbers")
     try:
         if _play(calls, spaces, notes) != _play(calls, spaces, []):
-            notes.append(NOT_REPEATED)
+            notes.append(f"{NOT_REPEATED}: {_why_not_repeated(env)}")
     except BadValue as error:
         raise EnvironmentFault(str(error)) from error
     return spaces, list(dict.fromkeys(notes))
+
+
+def _why_not_repeated(*envs: object) -> str:
+    """Name the wrapper that remembers earlier episodes, if there is one, and what to do."""
+    for env in envs:
+        layer = env
+        while isinstance(layer, gym.Wrapper | gym.vector.VectorWrapper):
+            if isinstance(layer, RUNNING_STATISTICS):
+                return (
+                    f"{type(layer).__name__} carries its statistics from episode to episode; leave it out, because "
+                    "toppo normalises by itself (normalise_obs, normalise_reward)"
+                )
+            layer = layer.env
+    return "draw all randomness from self.np_random"
 
 
 def _play(calls: "CallReporter", spaces: Spaces, notes: list[str]) -> list[bytes]:
@@ -151,7 +170,8 @@ def _check_vector(source: Source) -> tuple[Spaces, list[str]]:
         if isinstance(vec_env, GymVecEnv):
             vec_env.notes = notes
         if _play_vector(vec_env) != _play_vector(vec_env):
-            notes.append(NOT_REPEATED)
+            given = source.given if isinstance(source.given, gym.vector.VectorEnv) else None
+            notes.append(f"{NOT_REPEATED}: {_why_not_repeated(given, _one_of(source))}")
     except EnvironmentFault:
         # The fault of one environment is easier to understand than what the vector environment made of it.
         if (one := _one_of(source)) is not None:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from ctypes.util import find_library
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -69,6 +70,8 @@ def resolve(env: EnvSource | Source) -> Source:
             f"{type(env).__name__} {env!r:.60} is not an environment: give an id, a gymnasium.Env, a function that "
             "makes one, or a gymnasium.vector.VectorEnv"
         )
+    if isinstance(env, partial) and env.func is gym.make:
+        return _from_partial_make(env)
     inner = getattr(env, "func", env)  # of a functools.partial
     name = getattr(inner, "__name__", type(inner).__name__)
     path = _import_path(env)
@@ -98,6 +101,18 @@ def _from_id(env_id: str) -> Source:
         is_registered=entry is not None and ":" not in env_id,
         address={"id": env_id} if known_elsewhere else None,
     )
+
+
+def _from_partial_make(make_it: "partial[Env]") -> Source:
+    """``partial(gym.make, id)`` is the id; with more arguments it is a function that is named by the id and by them."""
+    named = dict(make_it.keywords)
+    env_id, *others = make_it.args or (named.pop("id", None),)
+    if isinstance(env_id, str) and not others and not named:
+        return _from_id(env_id)
+    name = env_id if isinstance(env_id, str) else getattr(env_id, "id", "make")  # an EnvSpec has an id
+    arguments = [f"{value!r:.40}" for value in others] + [f"{key}={value!r:.40}" for key, value in named.items()]
+    # With its arguments the name is not an id, so that nobody makes the environment without them.
+    return Source(given=make_it, name=f"{name}({', '.join(arguments)})")
 
 
 def _import_path(function: Callable[[], Env]) -> str | None:

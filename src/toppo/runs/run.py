@@ -188,7 +188,8 @@ class _Run:
         prepare()
         self.state = initial_state(self.setup)
         self.offsets: Offsets = {}  # lengths of the logs at the checkpoint
-        self.repeats = NOT_REPEATED not in notes  # does reset(seed=...) lead to the same episode again?
+        # Does reset(seed=...) lead to the same episode again?
+        self.repeats = not any(note.startswith(NOT_REPEATED) for note in notes)
         self.exact = True  # are the numbers those of a run without stops and faults?
 
     def restore(self) -> None:
