@@ -55,13 +55,10 @@ def write_report(loaded: Loaded, out: Path, about: About) -> None:
 
 def render(loaded: Loaded, sections: dict[str, Section], about: About) -> str:
     """Return the page.  All text is escaped; only our own drawings pass as markup."""
-    pages = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
     groups = groups_of(loaded)
     summary = tables.summary(groups, pairs_of(groups))
     summary += tables.across_tasks(aggregates_of(scores_of(groups, loaded.random)))
-    return pages.get_template("page.html").render(
+    return templates().get_template("page.html").render(
         title=clean(about.title),
         command=clean(about.command, MAX_COMMAND),
         band=about.band,
@@ -72,8 +69,19 @@ def render(loaded: Loaded, sections: dict[str, Section], about: About) -> str:
         summary=summary,
         problems=loaded.problems,
         sections=sections,
-        drawings={name: Markup(to_svg(s.figure, name)) for name, s in sections.items() if s.figure is not None},
+        drawings=drawings(sections),
     )
+
+
+def templates(*folders: Path) -> Environment:
+    """Return the templates of these folders and of the report; all that they show is escaped."""
+    loader = FileSystemLoader([*folders, Path(__file__).parent])
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+
+
+def drawings(sections: dict[str, Section]) -> dict[str, Markup]:
+    """Return the figures of the sections as elements of a page."""
+    return {name: Markup(to_svg(s.figure, name)) for name, s in sections.items() if s.figure is not None}
 
 
 def sections_of(loaded: Loaded, band: str) -> dict[str, Section]:
