@@ -53,7 +53,7 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
     model = env.env.model
     data = env.env.data
     frames = env.env.frame_skip
-    actor = mlp_actor_factory(p.spaces)(buffers.mean, buffers.inv_std, buffers.weights, 1)
+    actor = mlp_actor_factory(p.spaces, p.activation)(buffers.mean, buffers.inv_std, buffers.weights, 1)
     noise = np.zeros((1, p.spaces.action_size), np.float32)
 
     def again(step: Callable[[np.ndarray], object]) -> Callable[[], None]:

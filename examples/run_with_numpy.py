@@ -16,7 +16,7 @@ def policy_from(path):
     about = json.loads(str(arrays["about"]))
 
     def policy(observation):
-        """The most likely action for one observation of numbers."""
+        """The most likely action for one observation of numbers, by a network with the default activation."""
         x = np.clip((np.ravel(observation) - arrays["mean"]) * arrays["inv_std"], -10, 10)
         for i in range(about["layers"]):
             x = (np.tanh(x) if i else x) @ arrays[f"layer{i}.w"] + arrays[f"layer{i}.b"]

@@ -39,7 +39,7 @@ OWN = [(name, f.name) for name in ALGOS for f in dataclasses.fields(REGISTRY[nam
 WITH_A_TRUNK = ("vf_coef", "clip_range_vf")
 OF_THE_LOOP = (
     *("hidden", "log_std_init", "n_envs", "reset_each_batch", "warmup_steps", "normalise_obs", "normalise_reward"),
-    *("sign_reward", "shared_trunk", *WITH_A_TRUNK),
+    *("sign_reward", "shared_trunk", *WITH_A_TRUNK, "hidden_critic", "activation", "last_layer_gain"),
 )
 OF_ALGORITHMS = [f.name for f in dataclasses.fields(Common) if f.name not in OF_THE_LOOP]
 LARGE = 0.05  # a learning rate whose steps reach the clip
@@ -166,6 +166,7 @@ def test_every_shared_setting_is_read_by_every_algorithm_or_refused(algo, name):
 @pytest.mark.parametrize("name", OF_THE_LOOP)
 def test_every_setting_of_the_loop_is_read(name):
     other = {"hidden": (3,), "warmup_steps": 200, "log_std_init": -0.5, "n_envs": 2, "clip_range_vf": 0.001}
+    other |= {"hidden_critic": (3,), "activation": "relu"}
     setup = setup_for("ppo", iterations=2, **({"shared_trunk": True} if name in WITH_A_TRUNK else {}))
     value = getattr(setup.common, name)
     changed = with_common(setup, **{name: other[name] if name in other else nudged(value)})

@@ -3,11 +3,13 @@ import numpy as np
 import pytest
 
 from tests.support.nets import categorical_net, gaussian_net
+from toppo.algos.settings import ACTIVATIONS
 from toppo.collect.actor import mlp_actor, noise_for
 from toppo.learn.nets import actor_weights
 from toppo.maths.moments import normalise
 
 SIZES = [(64, 64), (16,), ()]
+CURVED = [((64, 64), name) for name in ACTIVATIONS if name != "tanh"]
 
 
 def observations(rng, size):
@@ -15,17 +17,17 @@ def observations(rng, size):
     return rng.normal(size=(200, size)) * np.exp(rng.normal(size=size) * 2)
 
 
-@pytest.mark.parametrize("hidden", SIZES)
-def test_the_gaussian_actor_is_the_networks_twin(hidden):
+@pytest.mark.parametrize(("hidden", "activation"), [*((size, "tanh") for size in SIZES), *CURVED])
+def test_the_gaussian_actor_is_the_networks_twin(hidden, activation):
     rng = np.random.default_rng(len(hidden))
-    net = gaussian_net(11, 3, hidden, -0.5)
+    net = gaussian_net(11, 3, hidden, -0.5, activation)
     params = net.init(3).policy
     params = params._replace(mean=tuple(layer._replace(b=layer.b + 0.3) for layer in params.mean))
     mean = rng.normal(size=11).astype(np.float32)
     inv_std = rng.lognormal(size=11).astype(np.float32)
     obs = observations(rng, 11)
     noise = rng.normal(size=(200, 3)).astype(np.float32)
-    actor = mlp_actor(mean, inv_std, actor_weights(params))
+    actor = mlp_actor(mean, inv_std, actor_weights(params), activation=activation)
     acted = np.stack([actor(o, z)[0] for o, z in zip(obs, noise, strict=True)])
     dist = net.policy(params, normalise(jnp.asarray(obs, jnp.float32), mean, inv_std))
     np.testing.assert_allclose(acted, dist.mean + jnp.exp(dist.log_std) * noise, atol=1e-5, rtol=1e-5)

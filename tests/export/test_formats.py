@@ -23,6 +23,13 @@ from toppo.maths.moments import Moments, mean_and_inv_std
 
 COUNT = 10_000
 UNEVEN = gs.Box(np.array([-1, -np.inf, 2, -3]), np.array([3, np.inf, np.inf, -1]), dtype=np.float32)
+ACTIVATION = {
+    "matrix sees": "relu",
+    "dict sees": "elu",
+    "acts discrete": "silu",
+    "tuple sees": "gelu",
+    "masked image": "silu",
+}
 CASES = {
     **{f"{name} sees": (space, ACTIONS["box"], False) for name, space in OBSERVATIONS.items()},
     **{f"acts {name}": (BOX, space, False) for name, space in ACTIONS.items()},
@@ -38,11 +45,13 @@ CASES = {
 LARGE = ("grey sees", "towers sees")  # 10,000 of them take many seconds in NumPy
 
 
-def agent_with_large_outputs(observation: gs.Space, action: gs.Space, masked: bool) -> toppo.Agent:
+def agent_with_large_outputs(
+    observation: gs.Space, action: gs.Space, masked: bool, activation: str = "tanh"
+) -> toppo.Agent:
     """A new policy hardly looks at its observation; this one does, and its normaliser is not the identity."""
     shared = isinstance(action, gs.Discrete) and not masked
     env = Anything(observation, action, masked)
-    agent = toppo.PPO(env, hidden=(16, 8), n_steps=64, shared_trunk=shared)
+    agent = toppo.PPO(env, hidden=(16, 8), n_steps=64, shared_trunk=shared, activation=activation)
     rng = np.random.default_rng(1)
     params = agent.state.learner.params
 
@@ -145,7 +154,7 @@ def assert_same_actions(found: np.ndarray, expected: np.ndarray, agent: toppo.Ag
 @pytest.mark.parametrize("case", CASES)
 def test_exported_policies_act_as_predict_does(case, tmp_path):
     space, action, masked = CASES[case]
-    agent = agent_with_large_outputs(space, action, masked)
+    agent = agent_with_large_outputs(space, action, masked, ACTIVATION.get(case, "tanh"))
     observations = samples(space, COUNT)
     masks = masks_for(agent, COUNT)
     expected, _ = agent.predict(observations, deterministic=True, action_masks=masks)

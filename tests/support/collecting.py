@@ -27,7 +27,14 @@ def plan_of(spaces: Spaces, n_envs: int, steps: int = 30, hidden: Sequence[int] 
     sizes = (spaces.obs_size, *hidden, spaces.action_size)
     layers = tuple(shape for a, b in pairwise(sizes) for shape in ((a, b), (b,)))
     std = (0,) if spaces.discrete else (spaces.action_size,)
-    known = {"seed": 5, "steps": steps, "n_envs": n_envs, "reset_each_batch": False, "weight_shapes": (std, *layers)}
+    known = {
+        "seed": 5,
+        "steps": steps,
+        "n_envs": n_envs,
+        "reset_each_batch": False,
+        "activation": "tanh",
+        "weight_shapes": (std, *layers),
+    }
     return Plan(spaces=spaces, **{**known, **fields})
 
 

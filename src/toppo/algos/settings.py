@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+ACTIVATIONS = ("tanh", "relu", "elu", "silu", "gelu")
+
 
 def setting(default: Any, text: str) -> Any:
     """A field of a settings class: its default and its line of help."""
@@ -43,7 +45,10 @@ class Common:
     adam_eps: float = setting(1e-7, "Adam's epsilon.")
     max_grad_norm: float = setting(0.5, "Bound on the global norm of the policy's gradient; 0 for none.")
     ent_coef: float = setting(0.0, "Weight of the entropy bonus.")
-    hidden: tuple[int, ...] = setting((64, 64), "Widths of the hidden layers, policy and critic alike.")
+    hidden: tuple[int, ...] = setting((64, 64), "Widths of the hidden layers.")
+    hidden_critic: tuple[int, ...] = setting((), "Widths of the critic's hidden layers; none: as the policy's.")
+    activation: str = setting("tanh", f"Function between the layers: {', '.join(ACTIVATIONS)}.")
+    last_layer_gain: float = setting(0.01, "Gain of the policy's last layer at the start; its weights are orthogonal.")
     log_std_init: float = setting(0.0, "Initial log standard deviation of a Gaussian policy.")
     n_envs: int = setting(1, "Environments stepped side by side; a batch is split among them.")
     reset_each_batch: bool = setting(False, "Start every batch with a reset instead of continuing the episodes.")
@@ -59,9 +64,18 @@ class Common:
         require(0 <= self.gamma <= 1, f"gamma is {self.gamma}, but must be in [0, 1]")
         require(0 <= self.gae_lambda <= 1, f"gae_lambda is {self.gae_lambda}, but must be in [0, 1]")
         require_least(self, 1, "n_epochs", "n_minibatches", "n_envs")
-        require_above(self, 0, "learning_rate", "adam_eps")
+        require_above(self, 0, "learning_rate", "adam_eps", "last_layer_gain")
         require_least(self, 0, "max_grad_norm", "ent_coef", "warmup_steps", "vf_coef", "clip_range_vf")
-        require(all(w >= 1 for w in self.hidden), f"hidden is {self.hidden}, but every width must be at least 1")
+        for name in ("hidden", "hidden_critic"):
+            widths = getattr(self, name)
+            require(all(w >= 1 for w in widths), f"{name} is {widths}, but every width must be at least 1")
+        require(
+            not (self.shared_trunk and self.hidden_critic),
+            f"hidden_critic is {self.hidden_critic}, but with shared_trunk the critic has no layers of its own: leave "
+            "it empty, or use --no-shared-trunk",
+        )
+        known = ", ".join(ACTIVATIONS)
+        require(self.activation in ACTIVATIONS, f"activation is {self.activation!r}, but must be one of {known}")
 
 
 def help_texts(settings: type) -> dict[str, str]:

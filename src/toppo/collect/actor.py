@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy import add, maximum, minimum, multiply, subtract, tanh
+from numpy import add, expm1, maximum, minimum, multiply, subtract, tanh
 
 from toppo.envs import Spaces
+
+GELU = float(np.sqrt(2 / np.pi))
 
 Actor = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(observations [rows, O], noise [rows, A]) -> actions [rows, ...]"""
@@ -14,10 +16,20 @@ Actor = Callable[[np.ndarray, np.ndarray], np.ndarray]
 ActorFactory = Callable[[np.ndarray, np.ndarray, Sequence[np.ndarray], int], Actor]
 """(mean, inv_std, weights as in ``nets.actor_weights``, rows) -> Actor"""
 
+# Sigmoids are written as tanh, whose exponentials cannot overflow; gelu is its approximation by tanh, as in nets.py.
+ACTIVATIONS: dict[str, Callable[[np.ndarray], object]] = {
+    "tanh": lambda x: tanh(x, x),
+    "relu": lambda x: maximum(x, 0, out=x),
+    "elu": lambda x: np.copyto(x, expm1(minimum(x, 0)), where=x < 0),
+    "silu": lambda x: multiply(x, 0.5 + 0.5 * tanh(0.5 * x), x),
+    "gelu": lambda x: multiply(x, 0.5 + 0.5 * tanh(GELU * (x + 0.044715 * x * x * x)), x),
+}
+"""The activations of ``nets.ACTIVATIONS``, in place."""
 
-def mlp_actor_factory(spaces: Spaces) -> ActorFactory:
+
+def mlp_actor_factory(spaces: Spaces, activation: str) -> ActorFactory:
     """Return the factory of NumPy actors for these spaces."""
-    return partial(mlp_actor, choices=spaces.choices, masked=spaces.masked)
+    return partial(mlp_actor, choices=spaces.choices, masked=spaces.masked, activation=activation)
 
 
 def mlp_actor(
@@ -27,6 +39,7 @@ def mlp_actor(
     rows: int = 1,
     choices: Sequence[int] = (),
     masked: bool = False,
+    activation: str = "tanh",
 ) -> Actor:
     """Return the actor of an MLP policy; weights as in ``nets.actor_weights``.
 
@@ -35,6 +48,7 @@ def mlp_actor(
     likely action.  If ``masked``, the last entries of an observation say which choices are allowed.
     """
     std, *layers = weights
+    activate = ACTIVATIONS[activation]
     # A product of vector and matrix per row, so that an action does not depend on how many rows there are.
     product = np.ndarray.dot if rows == 1 else np.matmul
 
@@ -68,7 +82,7 @@ def mlp_actor(
         for w, b, out, out_rows in hidden:
             product(x, w, out_rows)
             add(out, b, out)
-            tanh(out, out)
+            activate(out)
             x = out_rows
         product(x, last_w, last_rows)
         add(last, last_b, last)

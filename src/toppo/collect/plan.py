@@ -20,6 +20,7 @@ class Plan(NamedTuple):
     steps: int  # per environment and batch
     n_envs: int
     reset_each_batch: bool
+    activation: str
     weight_shapes: tuple[tuple[int, ...], ...]
 
     @property

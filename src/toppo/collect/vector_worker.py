@@ -27,7 +27,7 @@ class VectorWorker:
         self.close = self.vec_env.close
         self._label = task.source.label
         self.buffers = task.buffers
-        self._actor_factory = task.actor_factory or mlp_actor_factory(spaces)
+        self._actor_factory = task.actor_factory or mlp_actor_factory(spaces, task.plan.activation)
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
         self.started = task.buffers.started
         self.started[:] = 0

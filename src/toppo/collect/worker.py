@@ -48,7 +48,7 @@ class Worker:
         self.indices = task.indices
         self.buffers = task.buffers
         self.on_nan = task.fault_policy.on_nan
-        self._actor_factory = task.actor_factory or mlp_actor_factory(spaces)
+        self._actor_factory = task.actor_factory or mlp_actor_factory(spaces, task.plan.activation)
         self.finals: dict[tuple[int, int], np.ndarray] = {}  # with images: what truncated episodes ended with
         self._columns = slice(self.indices[0], self.indices[-1] + 1)
         self.rows = live_rows(spaces.row_size, spaces.row_dtype, len(self.indices))

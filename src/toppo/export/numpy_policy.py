@@ -9,6 +9,14 @@ from typing import Any
 
 import numpy as np
 
+ACTIVATIONS: dict[str, Any] = {
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "elu": lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x),
+    "silu": lambda x: x * (0.5 + 0.5 * np.tanh(0.5 * x)),
+    "gelu": lambda x: x * (0.5 + 0.5 * np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+}
+
 
 class Policy:
     """The most likely action for each observation of a batch."""
@@ -43,12 +51,15 @@ class Policy:
         if images:
             found = [self._encode(*pair) for pair in zip(self.about["images"], images, strict=True)]
             for number in range(self.about["vector"]):
-                x = np.tanh(self._dense(f"vector{number}", x))
+                x = self._activate(self._dense(f"vector{number}", x))
             x = np.concatenate([*found, x], axis=1)
         for number in range(self.about["layers"]):
-            x = np.tanh(x) if number else x
+            x = self._activate(x) if number else x
             x = self._dense(f"layer{number}", x)
         return self._action(x, action_masks)
+
+    def _activate(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(ACTIVATIONS[self.about["activation"]](x))
 
     def _dense(self, name: str, x: np.ndarray) -> np.ndarray:
         w, b = self.arrays[name + ".w"], self.arrays[name + ".b"]

@@ -94,6 +94,18 @@ class _Graph:
         product = self.node("MatMul", x, self.constant(f"{name}.w"))
         return self.node("Add", product, self.constant(f"{name}.b"))
 
+    def activate(self, x: str) -> str:
+        kind = self.about["activation"]
+        if kind in ("silu", "gelu"):  # x sigmoid(z); this opset has a node for neither
+            return self.node("Mul", x, self.node("Sigmoid", x if kind == "silu" else self._gelu_argument(x)))
+        return self.node(kind.capitalize(), x)
+
+    def _gelu_argument(self, x: str) -> str:
+        """The z of gelu(x) = x sigmoid(z), which is its approximation by tanh."""
+        cube = self.node("Mul", x, self.node("Mul", x, x))
+        sum_ = self.node("Add", x, self.node("Mul", cube, self.constant("gelu_cube", np.float32(0.044715))))
+        return self.node("Mul", sum_, self.constant("gelu_scale", np.float32(2 * np.sqrt(2 / np.pi))))
+
     def _network(self) -> str:
         about = self.about
         numbers = [self._numbers(part) for part in about["inputs"] if part["kind"] != "image"]
@@ -105,11 +117,11 @@ class _Graph:
             bounds = (self.constant("bottom", np.float32(-10)), self.constant("top", np.float32(10)))
             x = self.node("Clip", x, *bounds)
             for number in range(about["vector"]):
-                x = self.node("Tanh", self.dense(f"vector{number}", x))
+                x = self.activate(self.dense(f"vector{number}", x))
             features.append(x)
         x = self.node("Concat", *features, axis=1)
         for number in range(about["layers"]):
-            x = self.node("Tanh", x) if number else x
+            x = self.activate(x) if number else x
             x = self.dense(f"layer{number}", x)
         return x
 

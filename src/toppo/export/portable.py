@@ -42,6 +42,7 @@ def portable(agent: Agent) -> Portable:
         "masked": spaces.masked,
         "images": [],
         "vector": 0,
+        "activation": agent.spec.common.activation,
         "action": {"shape": list(spaces.action_shape), "dtype": spaces.action_dtype, "discrete": spaces.discrete},
     }
     if isinstance(body, ImageEncoder):

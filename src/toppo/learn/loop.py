@@ -262,6 +262,7 @@ def with_critic(state: State, critic: AdamResult | None) -> State:
 def has_single_thread_products(setup: Setup) -> bool:
     """Return whether XLA leaves the products of a minibatch to the thread that asks for them; it shares longer ones."""
     rows: int = setup.config.n_steps // setup.common.n_minibatches
-    widths = (setup.spaces.obs_size, *setup.common.hidden)
-    largest = max((n_in * n_out for n_in, n_out in pairwise(widths)), default=0)
+    common = setup.common
+    networks = [(setup.spaces.obs_size, *hidden) for hidden in (common.hidden, common.hidden_critic)]
+    largest = max((n_in * n_out for widths in networks for n_in, n_out in pairwise(widths)), default=0)
     return rows * largest <= MAX_SINGLE_THREAD_PRODUCT

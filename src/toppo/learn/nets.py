@@ -19,6 +19,14 @@ CHUNK_BYTES = 2**22  # of images that go through a network at once
 # XLA's libraries share a sum over more numbers, and a product that sums over more rows, between the cores.
 LONG_SUM = 2**15
 LONG_PRODUCT = 128
+Activation = Callable[[Array], Array]
+ACTIVATIONS: dict[str, Activation] = {
+    "tanh": jnp.tanh,
+    "relu": jax.nn.relu,
+    "elu": jax.nn.elu,
+    "silu": jax.nn.silu,
+    "gelu": jax.nn.gelu,  # approximated by tanh, so that NumPy alone can compute it
+}
 Heads = Sequence[tuple[int, float]]
 """Outputs of a network, and the gain of their initial weights."""
 
@@ -67,14 +75,14 @@ def mlp_init(key: Array, sizes: Sequence[int], heads: Heads) -> tuple[Layer, ...
     return tuple(layer_init(k, n, out) for k, n, out in zip(keys, sizes, layers, strict=True))
 
 
-def mlp(layers: tuple[Layer, ...], x: Array, deterministic: bool = False) -> Array:
-    """Apply tanh between layers, nothing after the last.  [B, in] -> [B, out]
+def mlp(layers: tuple[Layer, ...], x: Array, activate: Activation, deterministic: bool = False) -> Array:
+    """Apply the activation between layers, nothing after the last.  [B, in] -> [B, out]
 
     ``deterministic``, or more rows than XLA sums on one core: the bytes do not depend on the number of cores.
     """
     product = matmul if deterministic or len(x) > LONG_PRODUCT else jnp.matmul
     for w, b in layers[:-1]:
-        x = jnp.tanh(product(x, w) + b)
+        x = activate(product(x, w) + b)
     w, b = layers[-1]
     return product(x, w) + b
 
@@ -106,11 +114,11 @@ def has_long_sums(params: Tree, rows: int) -> bool:
     return rows > LONG_PRODUCT or max(rows * widest, sum(x.size for x in leaves)) > LONG_SUM
 
 
-def mlp_body(obs_size: int, hidden: Sequence[int]) -> Body:
-    """Return a tanh network on a vector."""
+def mlp_body(obs_size: int, hidden: Sequence[int], activation: str = "tanh") -> Body:
+    """Return a network on a vector."""
 
     def apply(layers: tuple[Layer, ...], inputs: Tree) -> Array:
-        return mlp(layers, inputs.vector if isinstance(inputs, Inputs) else inputs)
+        return mlp(layers, inputs.vector if isinstance(inputs, Inputs) else inputs, ACTIVATIONS[activation])
 
     return Body(lambda key, heads: mlp_init(key, [obs_size, *hidden], heads), apply)
 
@@ -129,25 +137,29 @@ def split_rows(obs_size: int, mask_size: int) -> Callable[[Array, Array, Array],
     return preprocess
 
 
-def actor_critic(
-    body: Body,
-    preprocess: Callable[[Array, Array, Array], Tree],
-    size: int,
-    choices: Sequence[int] = (),
-    log_std: float = 0.0,
-    shared: bool = False,
-) -> Net:
-    """Return a policy and a critic, each with a body of its own, or both on one body if ``shared``.
+class Head(NamedTuple):
+    """The policy's output: ``size`` numbers or, with ``choices``, logits for each of them; and how it starts."""
 
-    The policy is N(mean(s), std) over ``size`` dimensions or, with ``choices``, a softmax for each of them.
+    size: int
+    choices: Sequence[int] = ()
+    log_std: float = 0.0
+    gain: float = 0.01
+
+
+def actor_critic(body: Body, critic: Body | None, preprocess: Callable[[Array, Array, Array], Tree], head: Head) -> Net:
+    """Return a policy and a critic, each with a body of its own, or both on one body if ``critic`` is None.
+
+    The policy is N(mean(s), std) over the dimensions of its head or a softmax for each of its choices.
     """
-    heads = [(size, 0.01), (1, 1.0)] if shared else [(size, 0.01)]
+    size = head.size
+    choices = head.choices
+    heads = [(size, head.gain)] if critic else [(size, head.gain), (1, 1.0)]
 
     def init(seed: int) -> Params:
         policy_key, value_key = jax.random.split(jax.random.key(seed))
         policy = body.init(policy_key, heads)
-        policy = policy if choices else GaussianPolicy(policy, jnp.full(size, log_std, jnp.float32))
-        return Params(policy, () if shared else body.init(value_key, [(1, 1.0)]))
+        policy = policy if choices else GaussianPolicy(policy, jnp.full(size, head.log_std, jnp.float32))
+        return Params(policy, critic.init(value_key, [(1, 1.0)]) if critic else ())
 
     def joint(params: Tree, inputs: Tree) -> tuple[Tree, Array]:
         out = body.apply(params if choices else params.mean, inputs)
@@ -160,15 +172,15 @@ def actor_critic(
         return Categorical(jnp.where(inputs.mask, out, MASKED_LOGIT) if masked else out)
 
     def value(params: Tree, inputs: Tree) -> Array:
-        return joint(params, inputs)[1] if shared else body.apply(params, inputs)[:, 0]
+        return critic.apply(params, inputs)[:, 0] if critic else joint(params, inputs)[1]
 
     return Net(
         init=init,
         preprocess=preprocess,
         policy=lambda params, inputs: joint(params, inputs)[0],
         value=value,
-        critic=lambda params: params.policy if shared else params.value,
-        joint=joint if shared else None,
+        critic=lambda params: params.value if critic else params.policy,
+        joint=None if critic else joint,
         in_chunks=apply_in_chunks,
         family=choices_family(choices) if len(choices) > 1 else CATEGORICAL if choices else GAUSSIAN,
         has_images=body.has_images,

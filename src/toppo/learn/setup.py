@@ -14,7 +14,7 @@ from toppo.collect.actor import ActorFactory
 from toppo.collect.episodes import no_episode
 from toppo.collect.plan import Plan
 from toppo.envs import Spaces
-from toppo.learn.nets import actor_critic, actor_weights, jax_actor_factory, mlp_body, split_rows
+from toppo.learn.nets import Body, Head, actor_critic, actor_weights, jax_actor_factory, mlp_body, split_rows
 from toppo.learn.state import Learner, State
 from toppo.learn.vision import vision_body
 from toppo.maths.moments import no_data, normalise
@@ -52,15 +52,18 @@ def new_setup(
 def make_net(common: Common, spaces: Spaces) -> Net:
     """Return a policy and a critic for the environment's spaces."""
     size = spaces.obs_size
-    body = vision_body(spaces.images, size, common.hidden) if spaces.images else mlp_body(size, common.hidden)
     numbers_only = not spaces.images and not spaces.masked
+
+    def body(hidden: tuple[int, ...]) -> Body:
+        if spaces.images:
+            return vision_body(spaces.images, size, hidden, common.activation)
+        return mlp_body(size, hidden, common.activation)
+
     return actor_critic(
-        body,
+        body(common.hidden),
+        None if common.shared_trunk else body(common.hidden_critic or common.hidden),
         normalise if numbers_only else split_rows(size, spaces.mask_size),
-        spaces.action_size,
-        spaces.choices,
-        common.log_std_init,
-        common.shared_trunk,
+        Head(spaces.action_size, spaces.choices, common.log_std_init, common.last_layer_gain),
     )
 
 
@@ -74,6 +77,7 @@ def plan(setup: Setup) -> Plan:
         steps=setup.config.n_steps // setup.common.n_envs,
         n_envs=setup.common.n_envs,
         reset_each_batch=setup.common.reset_each_batch,
+        activation=setup.common.activation,
         weight_shapes=tuple(w.shape for w in actor_weights(policy, setup.spaces.action_size)),
     )
 

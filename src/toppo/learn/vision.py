@@ -1,4 +1,4 @@
-"""Networks that read images: convolutions for each image, a tanh network for the numbers, and a layer that joins them.
+"""Networks that read images: convolutions for each image, a network for the numbers, and a layer that joins them.
 
 Images of 36 pixels and more in both directions go through the convolutions of Mnih et al. (2015), the fewest that
 they can read; smaller ones through a stack of 3x3.
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from toppo.learn.nets import (
+    ACTIVATIONS,
     Body,
     Heads,
     Inputs,
@@ -50,8 +51,11 @@ class ImageEncoder(NamedTuple):
     fusion: tuple[Layer, ...]
 
 
-def vision_body(images: Sequence[tuple[int, ...]], obs_size: int, hidden: Sequence[int]) -> Body:
-    """Return a network on images of the given shapes and ``obs_size`` numbers."""
+def vision_body(
+    images: Sequence[tuple[int, ...]], obs_size: int, hidden: Sequence[int], activation: str = "tanh"
+) -> Body:
+    """Return a network on images of the given shapes and ``obs_size`` numbers; convolutions have relu."""
+    activate = ACTIVATIONS[activation]
     shapes = [jax.eval_shape(channels_last, jax.ShapeDtypeStruct((1, *s), jnp.uint8)).shape[1:] for s in images]
     stacks = [NATURE if min(shape[:2]) >= MIN_SIZE_FOR_NATURE else SMALL for shape in shapes]
     widths = tuple(hidden) if obs_size else ()
@@ -74,8 +78,9 @@ def vision_body(images: Sequence[tuple[int, ...]], obs_size: int, hidden: Sequen
             planar = pixels.ndim == 4 and channels_first(pixels.shape[1:])
             found.append(encoder_apply(encoder, stack, pixels if planar else channels_last(pixels), planar))
             first += size
-        found.append(jnp.tanh(mlp(params.vector, inputs.vector, deterministic=True)) if widths else inputs.vector)
-        return mlp(params.fusion, jnp.concatenate(found, axis=-1), deterministic=True)
+        vector = inputs.vector
+        found.append(activate(mlp(params.vector, vector, activate, deterministic=True)) if widths else vector)
+        return mlp(params.fusion, jnp.concatenate(found, axis=-1), activate, deterministic=True)
 
     return Body(init, apply, has_images=True)
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from toppo import plotting
 from toppo.algos.contract import Segment, Tree
-from toppo.collect.actor import mlp_actor, noise_for
+from toppo.collect.actor import mlp_actor_factory, noise_for
 from toppo.envs import Environment, resolve
 from toppo.envs.single import open_environment
 from toppo.errors import BAD_DATA, ToppoError
@@ -159,7 +159,8 @@ def monte_carlo(
 ) -> np.ndarray:
     """Return the discounted normalised returns of the policy from every state.  [states, rollouts]"""
     scale = batch.normaliser
-    actor = mlp_actor(np.asarray(scale.mean), np.asarray(scale.inv_std), actor_weights(policy))
+    factory = mlp_actor_factory(setup.spaces, setup.common.activation)
+    actor = factory(np.asarray(scale.mean), np.asarray(scale.inv_std), actor_weights(policy), 1)
     reward_scale = float(scale.reward_scale)
 
     def discounted_return(restart: Restart) -> float:

@@ -32,7 +32,7 @@ class EpisodeResult(NamedTuple):
 def frozen_actor(state: State, setup: Setup, rows: int) -> Actor:
     """The policy and the normaliser of a training state on the host, for so many observations at once."""
     weights = actor_weights(state.learner.params.policy, setup.spaces.action_size)
-    factory = image_actor_factory(setup) or mlp_actor_factory(setup.spaces)
+    factory = image_actor_factory(setup) or mlp_actor_factory(setup.spaces, setup.common.activation)
     return factory(*mean_and_inv_std(state.obs_moments), weights, rows)
 
 

@@ -45,8 +45,9 @@ class Spec:
             require(not isinstance(value, float) or isfinite(value), f"{name} is {value}, but must be finite")
         # An untrusted file may ask for anything; larger runs than these would fail in the middle of training.
         require(n <= 10**8, f"n_steps is {n}, but must be at most 10^8")
-        weights = sum(a * b for a, b in pairwise(common.hidden))
-        require(max(weights, *common.hidden, 0) <= 10**9, f"hidden is {common.hidden}, which is more than 10^9 weights")
+        for name, widths in (("hidden", common.hidden), ("hidden_critic", common.hidden_critic)):
+            weights = sum(a * b for a, b in pairwise(widths))
+            require(max(weights, *widths, 0) <= 10**9, f"{name} is {widths}, which is more than 10^9 weights")
         require(n % common.n_envs == 0, f"n_steps is {n}, but must be a multiple of n_envs = {common.n_envs}")
         minibatches = common.n_minibatches
         require(n >= minibatches, f"n_steps is {n}, but must be at least n_minibatches = {minibatches}")
@@ -115,7 +116,7 @@ def _typed(name: str, value: object, kind: type[T]) -> T:
 def _like(name: str, value: object, default: object) -> object:
     """The value, if it has the type of the default or can be converted to it without loss."""
     if isinstance(default, tuple) and isinstance(value, list | tuple):
-        return tuple(_like(name, v, default[0]) for v in value)
+        return tuple(_like(name, v, 0) for v in value)  # widths of layers
     if type(default) is float and type(value) is int and abs(value) < 2**53:
         return float(value)
     return _typed(name, value, type(default))
