@@ -90,8 +90,8 @@ def parts_of_collecting(env_id: str, setup: Setup, state: State, batches: int = 
 def profile(env_id: str, algo: str, iterations: int) -> dict[str, float]:
     """Seconds per iteration of every part."""
     seen: list[tuple[float, dict[str, float]]] = []
-    spec = spec_for(env_id, algo, 10**9, 0)
-    spec = spec_for(env_id, algo, (iterations + COMPILING) * spec.config.n_steps, 0)
+    spec = spec_for(env_id, algo, 10**9, 0, "paper")
+    spec = spec_for(env_id, algo, (iterations + COMPILING) * spec.config.n_steps, 0, "paper")
     with tempfile.TemporaryDirectory() as folder:
 
         def observe(progress: RunProgress) -> None:

@@ -25,7 +25,7 @@ def inputs_of_an_update():
     from toppo.runs.run import setup_for
 
     prepare()
-    setup = setup_for(spec_for("HalfCheetah-v5", "ppo", 10**6, 0), "HalfCheetah-v5")
+    setup = setup_for(spec_for("HalfCheetah-v5", "ppo", 10**6, 0, "paper"), "HalfCheetah-v5")
     pool = open_pool(plan(setup), resolve("HalfCheetah-v5"), 0)
     loop = Loop(setup, pool)
     seen = []

@@ -91,7 +91,7 @@ def stored_bytes(env_id: str) -> tuple[int, int]:
     from toppo.runs.presets import spec_for
     from toppo.runs.run import setup_for
 
-    spec = spec_for(env_id, "toppo", 1, 0)
+    spec = spec_for(env_id, "toppo", 1, 0, "paper")
     setup = setup_for(spec, env_id)
     layout = buffer_layout(plan(setup))
     raw = RawBatch(**{name: jax.ShapeDtypeStruct(*layout[name]) for name in RawBatch._fields})

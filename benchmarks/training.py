@@ -18,6 +18,6 @@ def iterations(
     """Train, and yield after every iteration."""
     prepare()
     source = resolve(env_id)
-    setup = setup_for(spec_for(env_id, algo, total_timesteps, seed, **settings), source)
+    setup = setup_for(spec_for(env_id, algo, total_timesteps, seed, "paper", **settings), source)
     with open_session(setup, source, workers) as session:
         yield from session.train(initial_state(setup))

@@ -52,9 +52,16 @@ class Agent:
             _document(cls)
 
     def __init__(
-        self, *given: EnvSource, env: EnvSource | None = None, seed: int | None = 0, **settings: object
+        self,
+        *given: EnvSource,
+        env: EnvSource | None = None,
+        seed: int | None = 0,
+        preset: str = "default",
+        **settings: object,
     ) -> None:
         """Make a new agent for an environment; every setting of the algorithm can be given by name.
+
+        The rest is the preset's: ``default``, the best settings that we know, or ``paper``.
 
         With ``seed=None`` the agent draws a seed, which its ``spec`` and its ``repr`` show.
         """
@@ -70,7 +77,7 @@ class Agent:
         source = resolve(environments[0])
         if source.num_envs is not None:
             settings = {"n_envs": source.num_envs, **settings}
-        spec = spec_for(source, self.algo, 1, secrets.randbits(31) if seed is None else seed, **settings)
+        spec = spec_for(source, self.algo, 1, secrets.randbits(31) if seed is None else seed, preset, **settings)
         setup, notes = check_run(spec, source)
         for note in notes:
             warnings.warn(f"{spec.env}: {note}", stacklevel=2)
@@ -228,7 +235,10 @@ class Agent:
 
 def _document(kind: type[Agent]) -> None:
     """Put every setting with its text and default into the signature and the docstring of an agent's class."""
-    rows = [("seed", int, 0, "Seed of everything random.")]
+    rows = [
+        ("seed", int, 0, "Seed of everything random."),
+        ("preset", str, "default", "Where the other settings start: default or paper."),
+    ]
     for settings in reversed(defaults(kind.algo, "")):
         hints = get_type_hints(type(settings))
         texts = help_texts(type(settings))

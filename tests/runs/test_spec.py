@@ -11,6 +11,8 @@ from toppo.algos.toppo import ToPPOConfig
 from toppo.errors import BAD_DATA, USAGE, ToppoError
 from toppo.runs.presets import PAPER_TASKS, defaults, spec_for
 from toppo.runs.spec import Spec, from_json, settings_from, spec_hash, to_json
+from toppo.studies.paper import PAPER
+from toppo.studies.study import jobs_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(max_size=5),
@@ -204,3 +206,16 @@ def test_specs_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         example().seed = 4
     assert isinstance(example(), Spec)
+
+
+def test_studies_of_the_paper_keep_its_settings():
+    """Their curves are those of the paper, whatever the defaults become."""
+    own = [grid.preset for study in PAPER.values() for grid in study.grids]
+    assert set(own) == {"paper"}
+    spec = jobs_of(PAPER["performance"])[0].spec
+    assert (spec.common.n_envs, spec.common.log_std_init, spec.common.gamma) == (1, 0.0, 0.995)
+
+
+def test_an_unknown_preset_is_answered_with_the_known_ones():
+    with pytest.raises(ToppoError, match="'papers' is not a preset: did you mean `paper`"):
+        spec_for("Pendulum-v1", "ppo", 1000, 0, preset="papers")

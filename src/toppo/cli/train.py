@@ -22,7 +22,7 @@ from toppo.envs import resolve
 from toppo.errors import ToppoError
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import run as runs
-from toppo.runs.presets import defaults
+from toppo.runs.presets import PRESETS, defaults
 from toppo.runs.run import Observe, RunOptions, Tell
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, algorithm, from_json
@@ -36,6 +36,7 @@ class TrainFlags:
     algo: Annotated[str, flag(f"One of {', '.join(REGISTRY)}.")] = "toppo"
     total_timesteps: Annotated[int, STEPS, flag("Environment steps to train for.")] = 1_000_000
     seed: Annotated[int, flag("Seed of everything random in the run.")] = 0
+    preset: Annotated[str, flag(f"Where the settings start: {' or '.join(PRESETS)}.")] = "default"
     out: Annotated[Path | None, flag("Run directory (default: runs/ENV__ALGO__SEED__TIME).", "PATH")] = None
     own: object
     shared: object
@@ -54,10 +55,10 @@ class ResumeFlags:
 
 def train(arguments: list[str]) -> None:
     """Train a policy from scratch."""
-    algo, env = _algo_and_env(arguments)
-    given = _read_flags(algo, env, arguments)
+    algo, preset, env = _read_first(arguments)
+    given = _read_flags(algo, preset, env, arguments)
     if given.env != env:  # a flag's value stood before the environment, which has defaults of its own
-        given = _read_flags(algo, given.env, arguments)
+        given = _read_flags(algo, preset, given.env, arguments)
     spec = _spec_from(given)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     root = given.out or Path("runs") / f"{spec.env.replace('/', '-').replace(':', '-')}__{algo}__{spec.seed}__{stamp}"
@@ -74,17 +75,19 @@ def resume(arguments: list[str]) -> None:
     _run_with_display(spec, given.run, resumed)
 
 
-def _algo_and_env(arguments: list[str]) -> tuple[str, str]:
-    """Algorithm and environment, read before the rest because the settings depend on them."""
+def _read_first(arguments: list[str]) -> tuple[str, str, str]:
+    """Algorithm, preset and environment, read before the rest because the settings depend on them."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--algo", nargs="?", default="toppo", const="toppo")
+    parser.add_argument("--preset", nargs="?", default="default", const="default")
     known, others = parser.parse_known_args(arguments)
-    return algorithm(known.algo).name, next((word for word in others if not word.startswith("-")), "")
+    env = next((word for word in others if not word.startswith("-")), "")
+    return algorithm(known.algo).name, known.preset, env
 
 
-def _read_flags(algo: str, env: str, arguments: list[str]) -> TrainFlags:
+def _read_flags(algo: str, preset: str, env: str, arguments: list[str]) -> TrainFlags:
     """Read all flags, with the settings of this algorithm and their defaults on ENV."""
-    common, config = defaults(algo, env)
+    common, config = defaults(algo, env, preset)
     title = algorithm(algo).title
     shared = _settings_flags(common, "Settings that every algorithm has.")
     own = _settings_flags(config, f"Settings of {title}.")

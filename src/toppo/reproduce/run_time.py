@@ -30,7 +30,7 @@ def measure_run_times(algos: Iterable[str], env: str, iterations: int, seed: int
 
     The algorithms take turns, an iteration of each, so that a slow minute of the machine slows them all.
     """
-    specs = [spec_for(env, algo, 10**9, seed) for algo in algos]
+    specs = [spec_for(env, algo, 10**9, seed, "paper") for algo in algos]
     with ExitStack() as stack:
         sessions = [stack.enter_context(open_session(setup_for(spec, env), env)) for spec in specs]
         loops = [session.train(initial_state(session.setup)) for session in sessions]

@@ -74,7 +74,7 @@ SCALES = {
 
 def measure_during_training(algo: str, env: str, scale: Scale, seed: int) -> list[Measurement]:
     """Train, and measure the V ratio of the oldest batch in memory every ``scale.every`` steps."""
-    spec = spec_for(env, algo, scale.steps, seed)
+    spec = spec_for(env, algo, scale.steps, seed, "paper")
     setup = setup_for(spec, env)
     simulator = open_environment(resolve(env), 0)
     state = initial_state(setup)

@@ -1,10 +1,11 @@
-"""The papers' tables as data: which settings an algorithm starts from, by kind of environment."""
+"""Two sets of settings as data, by kind of environment: the papers' own, and the best that we know."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from toppo.algos.settings import Common
 from toppo.envs import EnvSource, Source, resolve
+from toppo.errors import ToppoError, suggestion
 from toppo.runs.spec import Spec, algorithm, refuse_unknown, settings_from
 
 PAPER_TASKS = tuple(
@@ -20,51 +21,67 @@ PAPER_GAMES = tuple(
     )
 )
 
-# Appendix A.3 of the paper, table "Hyperparameters for ToPPO on Mujoco tasks", and the code it builds on: gamma,
-# lambda, epochs, minibatches, Adam and the networks are the defaults of ``Common``; batches start with a reset.
-KINDS: dict[str, Mapping[str, object]] = {
-    "mujoco": {"reset_each_batch": True},
-    # The paper gives the clip range for Atari and refers to common settings for the rest: those of PPO's own paper.
-    "atari": {
-        "gamma": 0.99,
-        "gae_lambda": 0.95,
-        "n_epochs": 4,
-        "n_minibatches": 4,
-        "learning_rate": 2.5e-4,
-        "anneal_lr": True,
-        "adam_eps": 1e-5,
-        "ent_coef": 0.01,
-        "n_envs": 8,
-        "warmup_steps": 0,
-        "normalise_obs": False,
-        "normalise_reward": False,
-        "sign_reward": True,
-        "shared_trunk": True,
-        "clip_range_vf": 0.1,
-    },
-    "other": {},
+
+class Preset(NamedTuple):
+    """A set of settings that differ from those of the dataclasses; none is for a single task."""
+
+    shared: Mapping[str, Mapping[str, object]]  # by kind of environment
+    own: Mapping[tuple[str, str], Mapping[str, object]]  # by kind of environment and algorithm, shared and own alike
+
+
+# The paper gives the clip range for Atari and refers to common settings for the rest: those of PPO's own paper.
+ATARI = {
+    "gamma": 0.99,
+    "gae_lambda": 0.95,
+    "n_epochs": 4,
+    "n_minibatches": 4,
+    "learning_rate": 2.5e-4,
+    "anneal_lr": True,
+    "adam_eps": 1e-5,
+    "ent_coef": 0.01,
+    "n_envs": 8,
+    "warmup_steps": 0,
+    "normalise_obs": False,
+    "normalise_reward": False,
+    "sign_reward": True,
+    "shared_trunk": True,
+    "clip_range_vf": 0.1,
 }
-# What an algorithm needs in addition on a kind of environment, shared and own settings alike.
-OVERRIDES: dict[tuple[str, str], Mapping[str, object]] = {
+ATARI_OWN: dict[tuple[str, str], Mapping[str, object]] = {
     ("atari", "ppo"): {"n_steps": 1024, "clip_range": 0.1},
     ("atari", "toppo"): {"early_stop": False},
     ("atari", "trpo"): {"shared_trunk": False},
     ("atari", "otrpo"): {"shared_trunk": False},
 }
+# Appendix A.3 of the paper, table "Hyperparameters for ToPPO on Mujoco tasks", and the code it builds on: gamma,
+# lambda, epochs, minibatches, Adam and the networks are the defaults of ``Common``; batches start with a reset.
+PAPER = Preset(shared={"mujoco": {"reset_each_batch": True}, "atari": ATARI, "other": {}}, own=ATARI_OWN)
+DEFAULT = PAPER
+PRESETS = {"default": DEFAULT, "paper": PAPER}
 
 
-def defaults(algo: str, env: EnvSource | Source) -> tuple[Common, Any]:
+def defaults(algo: str, env: EnvSource | Source, preset: str = "default") -> tuple[Common, Any]:
     """Shared and own settings of an algorithm on an environment."""
+    if preset not in PRESETS:
+        raise ToppoError(f"{preset!r} is not a preset: {suggestion(preset, PRESETS)}")
     chosen = algorithm(algo)
     kind = resolve(env).kind
-    common = settings_from(Common, {**KINDS[kind], **chosen.common})
-    return _changed(chosen.title, common, chosen.config(), OVERRIDES.get((kind, algo), {}))
+    common = settings_from(Common, {**PRESETS[preset].shared[kind], **chosen.common})
+    return _changed(chosen.title, common, chosen.config(), PRESETS[preset].own.get((kind, algo), {}))
 
 
-def spec_for(env: EnvSource | Source, algo: str, total_timesteps: int, seed: int, /, **settings: object) -> Spec:
-    """A spec from the defaults, with single settings changed by name, shared and own alike."""
+def spec_for(
+    env: EnvSource | Source,
+    algo: str,
+    total_timesteps: int,
+    seed: int,
+    /,
+    preset: str = "default",
+    **settings: object,
+) -> Spec:
+    """A spec from a preset, with single settings changed by name, shared and own alike."""
     source = resolve(env)
-    common, config = _changed(algorithm(algo).title, *defaults(algo, source), settings)
+    common, config = _changed(algorithm(algo).title, *defaults(algo, source, preset), settings)
     return Spec(env=source.name, algo=algo, total_timesteps=total_timesteps, seed=seed, common=common, config=config)
 
 

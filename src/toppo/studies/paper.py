@@ -21,9 +21,14 @@ def arms(*algos: str) -> tuple[Arm, ...]:
     return tuple(map(Arm.of, algos))
 
 
+def paper_grid(chosen: tuple[Arm, ...], envs: tuple[str, ...], steps: int, seeds: int) -> Grid:
+    """Return a grid with the settings of the papers."""
+    return Grid(arms=chosen, envs=envs, total_timesteps=steps, seeds=seeds, preset="paper")
+
+
 def one_grid(name: str, text: str, chosen: tuple[Arm, ...], envs: tuple[str, ...], steps: int, seeds: int) -> Study:
     """Return a study of a single grid."""
-    return Study(name, text, (Grid(arms=chosen, envs=envs, total_timesteps=steps, seeds=seeds),))
+    return Study(name, text, (paper_grid(chosen, envs, steps, seeds),))
 
 
 SELECTION_TASKS = ("HalfCheetah-v5", "HumanoidStandup-v5")
@@ -55,26 +60,26 @@ PROOF = Study(
     "proof",
     "ToPPO, PPO and GePPO on five tasks, 5 seeds; the other four, 3 seeds; batches that reset or continue",
     (
-        Grid(arms=THREE, envs=FIVE_TASKS, total_timesteps=MILLION, seeds=5),
-        Grid(arms=(Arm.of("toppo", reset_each_batch=False),), envs=THREE_TASKS, total_timesteps=MILLION // 2, seeds=5),
-        Grid(arms=arms("trpo", "otrpo", "oppo", "disc"), envs=FIVE_TASKS, total_timesteps=MILLION, seeds=3),
+        paper_grid(THREE, FIVE_TASKS, MILLION, 5),
+        paper_grid((Arm.of("toppo", reset_each_batch=False),), THREE_TASKS, MILLION // 2, 5),
+        paper_grid(arms("trpo", "otrpo", "oppo", "disc"), FIVE_TASKS, MILLION, 3),
     ),
 )
 PROOF_GAMES = Study(
     "proof-atari",
     "ToPPO and PPO on two games, 2 seeds; a short run of each on the other thirteen",
     (
-        Grid(arms=TWO, envs=LONG_GAMES, total_timesteps=MILLION // 4, seeds=2),
-        Grid(arms=TWO, envs=SHORT_GAMES, total_timesteps=20_480, seeds=1),
+        paper_grid(TWO, LONG_GAMES, MILLION // 4, 2),
+        paper_grid(TWO, SHORT_GAMES, 20_480, 1),
     ),
 )
 PROOF_DISCRETE = Study(
     "proof-discrete",
     "all algorithms for discrete actions on CartPole, Acrobot, LunarLander and an empty room of MiniGrid, 3 seeds",
     (
-        Grid(arms=DISCRETE, envs=("CartPole-v1", "Acrobot-v1"), total_timesteps=MILLION // 5, seeds=3),
-        Grid(arms=DISCRETE, envs=(MINIGRID,), total_timesteps=MILLION // 20, seeds=3),
-        Grid(arms=DISCRETE, envs=("LunarLander-v3",), total_timesteps=MILLION // 2, seeds=3),
+        paper_grid(DISCRETE, ("CartPole-v1", "Acrobot-v1"), MILLION // 5, 3),
+        paper_grid(DISCRETE, (MINIGRID,), MILLION // 20, 3),
+        paper_grid(DISCRETE, ("LunarLander-v3",), MILLION // 2, 3),
     ),
 )
 

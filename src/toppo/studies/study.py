@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Arm(NamedTuple):
-    """An algorithm with the settings that differ from its defaults."""
+    """An algorithm with the settings that differ from the preset's."""
 
     algo: str
     settings: dict[str, object]
@@ -37,6 +37,7 @@ class Grid(NamedTuple):
     envs: tuple[str, ...]
     total_timesteps: int
     seeds: int
+    preset: str = "default"
 
 
 class Study(NamedTuple):
@@ -61,7 +62,7 @@ def jobs_of(study: Study) -> list[Job]:
     for grid in study.grids:
         for seed, env, arm in product(range(grid.seeds), grid.envs, grid.arms):
             try:
-                spec = spec_for(env, arm.algo, grid.total_timesteps, seed, **arm.settings)
+                spec = spec_for(env, arm.algo, grid.total_timesteps, seed, grid.preset, **arm.settings)
             except (TypeError, ValueError) as error:
                 raise ToppoError(f"{arm.name} on {env}: {error}") from error
             file_name = re.sub(r"[^A-Za-z0-9_.=+-]", "-", f"{arm.name}-{env}-{seed}").lstrip(".")[:150]
@@ -112,6 +113,7 @@ def _grid(data: Mapping[str, object]) -> Grid:
         envs=tuple(_checked("envs", env, str) for env in _not_empty("envs", data["envs"])),
         total_timesteps=_positive("total_timesteps", data["total_timesteps"]),
         seeds=_positive("seeds", data["seeds"]),
+        preset=_checked("preset", data.get("preset", "default"), str),
     )
 
 
