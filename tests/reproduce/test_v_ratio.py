@@ -36,7 +36,7 @@ class Trained(NamedTuple):
 @cache
 def trained(algo):
     env = RUNS[algo][0]
-    setup = setup_for(small_spec(env, algo, ITERATIONS * N, 0), env)
+    setup = setup_for(small_spec(env, algo, ITERATIONS * N, 0, "paper"), env)
     first = initial_state(setup)
     with open_session(setup, env) as session:
         turns = list(session.train(first))
