@@ -59,7 +59,14 @@ def sdist(tmp_path_factory):
 def test_the_sdist_is_small_and_has_what_a_build_needs(sdist):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "src/toppo/report/page.html", "src/toppo/report/base.html", "src/toppo/py.typed"} <= names
+    assert {
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "src/toppo/report/page.html",
+        "src/toppo/report/base.html",
+        "src/toppo/py.typed",
+    } <= names
     assert not any(name.startswith(("docs/results/", ".venv")) for name in names)
     assert sdist.stat().st_size < 1_000_000
 

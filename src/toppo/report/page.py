@@ -58,18 +58,22 @@ def render(loaded: Loaded, sections: dict[str, Section], about: About) -> str:
     groups = groups_of(loaded)
     summary = tables.summary(groups, pairs_of(groups))
     summary += tables.across_tasks(aggregates_of(scores_of(groups, loaded.random)))
-    return templates().get_template("page.html").render(
-        title=clean(about.title),
-        command=clean(about.command, MAX_COMMAND),
-        band=about.band,
-        quick_run=f"{QUICK_RUN}: {about.quick_run}" if about.quick_run else "",
-        runs=counted("run", len(loaded.runs)),
-        arms=list(dict.fromkeys(g.arm for g in groups)),
-        envs=list(dict.fromkeys(g.env for g in groups)),
-        summary=summary,
-        problems=loaded.problems,
-        sections=sections,
-        drawings=drawings(sections),
+    return (
+        templates()
+        .get_template("page.html")
+        .render(
+            title=clean(about.title),
+            command=clean(about.command, MAX_COMMAND),
+            band=about.band,
+            quick_run=f"{QUICK_RUN}: {about.quick_run}" if about.quick_run else "",
+            runs=counted("run", len(loaded.runs)),
+            arms=list(dict.fromkeys(g.arm for g in groups)),
+            envs=list(dict.fromkeys(g.env for g in groups)),
+            summary=summary,
+            problems=loaded.problems,
+            sections=sections,
+            drawings=drawings(sections),
+        )
     )
 
 
