@@ -20,6 +20,7 @@ TABLE: dict[str, set[str]] = {
     "rng": set(),
     "maths": set(),
     "plotting": {"rundir", "errors"},
+    "display": set(),
     "theory": {"maths", "plotting", "errors"},
     "envs": {"errors"},
     "collect": {"envs", "rng", "errors"},
@@ -30,13 +31,13 @@ TABLE: dict[str, set[str]] = {
     "report": {"rundir", "plotting", "errors"},
     "studies": RUNS | {"studies"},
     "reproduce": RUNS | {"studies", "report", "plotting"},
-    "agent": RUNS,
-    "export": RUNS | {"agent"},
-    "cli": RUNS | {"agent", "export", "studies", "reproduce", "report", "theory", "plotting", "__init__"},
+    "agent": RUNS | {"display"},
+    "export": RUNS | {"agent", "display"},
+    "cli": RUNS | {"agent", "display", "export", "studies", "reproduce", "report", "theory", "plotting", "__init__"},
     "__init__": {"agent"},
     "__main__": {"cli"},
 }
-WITHOUT_JAX = ("errors", "rng", "envs", "collect", "rundir", "report", "plotting", "__init__")
+WITHOUT_JAX = ("errors", "rng", "envs", "collect", "rundir", "report", "plotting", "display", "__init__")
 
 
 def part_of(path: Path) -> str:

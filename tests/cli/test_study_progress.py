@@ -3,8 +3,8 @@
 import io
 
 from tests.support.small_study import study_file
-from toppo.cli.console import Terminal
 from toppo.cli.study_progress import StudyDisplay
+from toppo.display.console import Terminal
 from toppo.rundir.jsonl import JsonLines
 from toppo.studies.folder import Folder
 from toppo.studies.run_jobs import StudyStatus
@@ -58,7 +58,7 @@ def test_a_study_goes_on_when_its_terminal_has_gone(tmp_path, monkeypatch):
     jobs = jobs_of(read_study(study_file(tmp_path, 1000)))
     folder = Folder(tmp_path, tmp_path / "curves")
     muted = []
-    monkeypatch.setattr("toppo.cli.console.mute", lambda: muted.append(True))
+    monkeypatch.setattr("toppo.display.console.mute", lambda: muted.append(True))
 
     class Gone(io.StringIO):
         def write(self, text):

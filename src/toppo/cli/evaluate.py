@@ -6,8 +6,8 @@ from statistics import fmean, pstdev
 from typing import Annotated
 
 from toppo import agent
-from toppo.cli.console import Terminal
 from toppo.cli.flags import OwnEnv, flag, parse, require_at_least
+from toppo.display.console import Terminal
 from toppo.envs import open_player, resolve
 from toppo.errors import ToppoError
 from toppo.runs import run as runs

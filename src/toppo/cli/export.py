@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from toppo import agent
-from toppo.cli.console import Terminal
 from toppo.cli.flags import flag, parse
+from toppo.display.console import Terminal
 from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.rundir.files import refuse_to_write
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from toppo.cli.console import Terminal, live_view
 from toppo.cli.flags import CheckpointEvery, EvaluateEvery, changed_flags, flag, parse, require_at_least
 from toppo.cli.study_progress import StudyDisplay
+from toppo.display.console import Terminal, live_view
 from toppo.errors import ToppoError, suggestion
 from toppo.runs.run import RunOptions
 from toppo.runs.signals import Interrupted

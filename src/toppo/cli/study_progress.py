@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from toppo.cli.console import Terminal, clock
+from toppo.display.console import Terminal, clock
 from toppo.studies.folder import Folder
 from toppo.studies.run_jobs import StudyStatus
 

@@ -14,10 +14,10 @@ import tyro
 from toppo.agent import default_workers
 from toppo.algos import REGISTRY
 from toppo.algos.settings import Common, help_texts
-from toppo.cli.console import Terminal, clock, live_view
 from toppo.cli.flags import STEPS, ExecutionFlags, OwnEnv, flag, parse, require_at_least
-from toppo.cli.progress import RunDisplay
 from toppo.collect.faults import checked_fault_policy
+from toppo.display.console import Terminal, clock, live_view
+from toppo.display.progress import RunDisplay
 from toppo.envs import resolve
 from toppo.errors import ToppoError
 from toppo.rundir.layout import Layout, read_json

@@ -5,9 +5,9 @@ import pytest
 
 from tests.support.training import setup_for, train_all
 from toppo.algos import REGISTRY
-from toppo.cli.console import Terminal, live_view
-from toppo.cli.progress import RunDisplay, sparkline, speed, time_left
 from toppo.collect.faults import SurvivedFault
+from toppo.display.console import Terminal, live_view
+from toppo.display.progress import RunDisplay, sparkline, speed, time_left
 from toppo.learn.loop import Iteration
 from toppo.learn.metrics import Episode
 from toppo.learn.state import State

@@ -1,8 +1,11 @@
 """What a person sees during a run: a live panel on a terminal, a plain line every ten seconds elsewhere."""
 
+from __future__ import annotations
+
 import time
 from collections import deque
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.live import Live
@@ -12,8 +15,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from toppo.cli.console import Terminal, clock
-from toppo.runs.run import RunProgress
+from toppo.display.console import Terminal, clock
+
+if TYPE_CHECKING:
+    from toppo.runs.run import RunProgress
 
 BARS = "▁▂▃▄▅▆▇█"
 SECONDS_BETWEEN_LINES = 10.0
