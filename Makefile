@@ -5,7 +5,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 FIRST_LOOK := .venv/.first-look
 READY := .venv/.ready
 
-.PHONY: setup demo test slow bench format clean
+.PHONY: setup demo test slow bench docs format clean
 
 setup: $(READY)
 
@@ -16,7 +16,7 @@ $(FIRST_LOOK): pyproject.toml constraints.txt
 	touch $@
 
 $(READY): $(FIRST_LOOK)
-	$(INSTALL) '.[mujoco,atari,video,ray,onnx,worlds,dev]'
+	$(INSTALL) '.[mujoco,atari,video,ray,onnx,worlds,docs,dev]'
 	touch $@
 
 demo: $(FIRST_LOOK)
@@ -39,6 +39,9 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.growth
 	$(BIN)/python -m benchmarks.limits
 	$(BIN)/python -m benchmarks.seeds_together
+
+docs: $(READY)
+	$(BIN)/python docs/site/build.py build/docs
 
 format: $(READY)
 	$(BIN)/ruff format .
