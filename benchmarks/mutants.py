@@ -299,8 +299,8 @@ MUTANTS = [
     Mutant(
         "toppo: the adaptive clip range is half as wide",
         "algos/toppo.py",
-        "lemma_4_1(2 * config.clip_range, len(memory))",
-        "lemma_4_1(config.clip_range, len(memory))",
+        "lemma_4_1(2 * clip_range, len(memory))",
+        "lemma_4_1(clip_range, len(memory))",
         "algos/test_objectives.py",
     ),
     Mutant(
@@ -334,8 +334,8 @@ MUTANTS = [
     Mutant(
         "geppo: the clip range is not divided by the age",
         "algos/geppo.py",
-        "config.clip_range / float(nu @ np.arange(1, len(nu) + 1))",
-        "config.clip_range",
+        "value_at(config.clip_range, progress) / float(nu @ np.arange(1, len(nu) + 1))",
+        "value_at(config.clip_range, progress)",
         "algos/test_geppo.py",
     ),
     Mutant(

@@ -12,7 +12,7 @@ from tests.support import probes, worlds
 from tests.support.settings import tiny
 from tests.support.training import forward
 from toppo.algos import REGISTRY
-from toppo.algos.settings import help_texts
+from toppo.algos.settings import help_texts, schedules_of
 from toppo.collect.pool import open_pool
 from toppo.errors import ToppoError
 from toppo.learn.setup import plan
@@ -317,7 +317,7 @@ def test_settings_are_refused_by_name():
     with pytest.raises(ValueError, match=r"^PPO has no setting `learning_rat`: did you mean `learning_rate`\?$"):
         toppo.PPO(probes.walk, learning_rat=3)
     with pytest.raises(
-        ValueError, match=r"^GePPO has no setting `colour`: choose one of adam_eps, adapt_lr, .*vf_coef"
+        ValueError, match=r"^GePPO has no setting `colour`: choose one of activation, adam_eps, adapt_lr, .*vf_coef"
     ):
         toppo.GePPO(probes.walk, colour="red")
     with pytest.raises(ToppoError, match="reset_each_batch needs whole episodes"):
@@ -399,7 +399,9 @@ def test_the_stub_has_every_setting_with_its_type():
         common, config = defaults(kind.algo, "some-env")
         fields = [*dataclasses.fields(common), *dataclasses.fields(config)]
         types = {f.name: f.type if isinstance(f.type, str) else getattr(f.type, "__name__", "") for f in fields}
-        assert typed_dict(f"_{kind.__name__}") == types | {"hidden": "tuple[int, ...]"}
+        types |= dict.fromkeys(("hidden", "hidden_critic"), "tuple[int, ...]")
+        types |= dict.fromkeys(schedules_of(type(common)) | schedules_of(type(config)), "_Schedule")
+        assert typed_dict(f"_{kind.__name__}") == types
         (init,) = classes[kind.__name__].body
         assert ast.unparse(init.args.kwarg.annotation) == f"Unpack[_{kind.__name__}]"
 

@@ -21,7 +21,12 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 def logged(folder: Path) -> dict[str, set[str]]:
     names: dict[str, set[str]] = {"metrics.jsonl": set(), "episodes.jsonl": set(), "timing.jsonl": set()}
-    runs = {"toppo": [], "geppo": ["--eps-vary"], "trpo": [], "disc": []}  # between them they log every name
+    runs = {
+        "toppo": [],
+        "geppo": ["--eps-vary"],
+        "trpo": ["--ent-coef", "[[0, 0.01], [1, 0]]"],
+        "disc": [],
+    }  # between them they log every name
     for algo, own in runs.items():
         small = "--n-steps 256 --warmup-steps 256 --hidden 8 --n-epochs 2 --n-minibatches 4 --total-timesteps 1024"
         flags = ["--workers", "0", "--no-tensorboard", "--out", str(folder / algo)]

@@ -1,6 +1,7 @@
 """What editors and type checkers know of the package; a test keeps the settings equal to the algorithms'."""
 
-from typing import TypedDict, Unpack
+from collections.abc import Sequence
+from typing import Literal, TypedDict, Unpack
 
 from toppo.agent import Agent as Agent
 from toppo.agent import load as load
@@ -8,18 +9,23 @@ from toppo.envs import EnvSource
 
 __version__: str
 
+_Schedule = float | Literal["linear"] | Sequence[Sequence[float]]
+
 class _Shared(TypedDict, total=False):
     n_steps: int
     gamma: float
     gae_lambda: float
     n_epochs: int
     n_minibatches: int
-    learning_rate: float
+    learning_rate: _Schedule
     anneal_lr: bool
     adam_eps: float
     max_grad_norm: float
-    ent_coef: float
+    ent_coef: _Schedule
     hidden: tuple[int, ...]
+    hidden_critic: tuple[int, ...]
+    activation: str
+    last_layer_gain: float
     log_std_init: float
     n_envs: int
     reset_each_batch: bool
@@ -32,7 +38,7 @@ class _Shared(TypedDict, total=False):
     clip_range_vf: float
 
 class _PPO(_Shared, total=False):
-    clip_range: float
+    clip_range: _Schedule
     early_stop: bool
     adapt_lr: bool
 
@@ -66,13 +72,13 @@ class _OffPolicyTRPO(_Shared, total=False):
     adapt_radius: bool
 
 class _OffPolicyPPO(_Shared, total=False):
-    clip_range: float
+    clip_range: _Schedule
     n_policies: int
     n_old: int
     vtrace: bool
 
 class _DISC(_Shared, total=False):
-    clip_range: float
+    clip_range: _Schedule
     n_policies: int
     eps_b: float
     alpha_is: float

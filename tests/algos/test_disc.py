@@ -19,14 +19,14 @@ def batches(count):
 
 def test_old_batches_take_part_while_pi_k_is_near():
     gaps = [0.05, 0.11, 0.0999, 0.3, 0.02, 0.01, 0.01, 0.0]
-    drawn = draw(CONFIG, batches(8), gaps, np.random.default_rng(0))
+    drawn = draw(CONFIG, batches(8), gaps, 0.0, np.random.default_rng(0))
     assert [s.obs for s in drawn.segments] == [7, 6, 5, 4, 2, 0, 7]  # five are near, a sixth fills up
     assert drawn.weights == (1.0,) * 6 + (0.0,)
 
 
 def test_the_shapes_are_those_of_the_list():
     for old in range(64):
-        drawn = draw(CONFIG, batches(old + 1), [0.0] * (old + 1), np.random.default_rng(0))
+        drawn = draw(CONFIG, batches(old + 1), [0.0] * (old + 1), 0.0, np.random.default_rng(0))
         assert len(drawn.segments) - 1 in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
         assert sum(drawn.weights) == old + 1
         assert len(drawn.segments) - 1 < 1.5 * max(old, 1)

@@ -39,15 +39,15 @@ def test_the_weights_are_the_optimum_that_a_solver_finds(bound):
 
 
 def test_the_clip_range_is_halved_and_the_weights_have_mean_one():
-    drawn = draw(GePPOConfig(), MEMORY, [0.0] * 4, np.random.default_rng(0))
+    drawn = draw(GePPOConfig(), MEMORY, [0.0] * 4, 0.0, np.random.default_rng(0))
     assert drawn.clip_eps == pytest.approx(0.1)
     assert [s.obs for s in drawn.segments] == [3, 2, 1, 0]
     np.testing.assert_allclose(drawn.weights, [1.6, 1.2, 0.8, 0.4])
-    young = draw(GePPOConfig(), MEMORY[:2], [0.0] * 2, np.random.default_rng(0))
+    young = draw(GePPOConfig(), MEMORY[:2], [0.0] * 2, 0.0, np.random.default_rng(0))
     np.testing.assert_allclose(young.weights, [2 * 4 / 7, 2 * 3 / 7])
-    assert draw(GePPOConfig(uniform=True), MEMORY[:3], [0.0] * 3, np.random.default_rng(0)).clip_eps == pytest.approx(
-        0.1
-    )
+    assert draw(
+        GePPOConfig(uniform=True), MEMORY[:3], [0.0] * 3, 0.0, np.random.default_rng(0)
+    ).clip_eps == pytest.approx(0.1)
 
 
 def test_the_learning_rate_adapts():

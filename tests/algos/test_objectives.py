@@ -45,6 +45,7 @@ def test_the_critic_fits_weighted_squares():
         minibatches=p.minibatches,
         lr=jnp.float32(0.0),
         epochs=jnp.int32(1),
+        clip_range=0.0,
     )
     error = np.asarray(p.sample.ret, np.float64) - np.asarray(p.net.value(critic, p.sample.obs), np.float64)
     expected = -0.5 * np.mean(np.asarray(weight) * error**2)
@@ -53,7 +54,7 @@ def test_the_critic_fits_weighted_squares():
 
 def test_toppos_adaptive_clip_range_is_that_of_lemma_4_1():
     config = toppo.ToPPOConfig(clip_range=0.1, adapt_eps=True)
-    drawn = [toppo.draw(config, tuple(range(size)), [0.0] * size, np.random.default_rng(0)) for size in (1, 2, 4)]
+    drawn = [toppo.draw(config, tuple(range(size)), [0.0] * size, 0.0, np.random.default_rng(0)) for size in (1, 2, 4)]
     assert [d.clip_eps for d in drawn] == pytest.approx([0.2, 0.8 / 6, 0.1])
 
 

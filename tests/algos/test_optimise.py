@@ -35,6 +35,7 @@ def ascend(should_continue=None, bound=0.0):
         minibatches=order,
         lr=None,
         epochs=None,
+        clip_range=0.0,
     )
     lr = jnp.float32(0.1)
     run = jax.jit(lambda: adam_epochs(objective, params, problem, data, lr, should_continue, bound))

@@ -61,7 +61,7 @@ def choices(algo: str, config: Any, common: Common) -> list[Any]:
     """What the steps on the host decide for a memory of five batches."""
     chosen = REGISTRY[algo]
     memory = tuple(Segment(*[np.float32(i)] * 12) for i in range(5))
-    drawn = chosen.draw(config, memory, [0.3, 0.07, 0.01, 0.02, 0.0], np.random.default_rng(0))
+    drawn = chosen.draw(config, memory, [0.3, 0.07, 0.01, 0.02, 0.0], 0.5, np.random.default_rng(0))
     kept = chosen.keep(config, memory, [0.1, 0.02, 0.02, 0.01, 0.001])
     return [
         [float(s.obs) for s in drawn.segments],
@@ -117,6 +117,7 @@ def fits(algo: str, config: Any, common: Common) -> bytes:
             minibatches=rows,
             lr=jnp.float32(LARGE),
             epochs=jnp.int32(2),
+            clip_range=getattr(config, "clip_range", 0.0),
         )
         return REGISTRY[algo].fit_critic(config, given)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toppo.algos import REGISTRY
-from toppo.algos.settings import Common, help_texts
+from toppo.algos.settings import Common, help_texts, schedules_of
 from toppo.algos.toppo import ToPPOConfig
 from toppo.errors import BAD_DATA, USAGE, ToppoError
 from toppo.runs.presets import PAPER_TASKS, defaults, spec_for
@@ -26,12 +26,17 @@ def example(algo="toppo", **settings):
     return spec_for("Pendulum-v1", algo, 5000, 3, **settings)
 
 
+POINTS = st.lists(st.integers(0, 10**6), min_size=2, max_size=4, unique=True).map(
+    lambda found: tuple((n / 10**6, 0.1 + n) for n in sorted(found))
+)
+
+
 @pytest.mark.parametrize("algo", REGISTRY)
 @given(
     st.integers(1, 10**9),
     st.integers(0, 2**31 - 1),
     st.floats(0, 0.999),
-    st.floats(1e-6, 1.0),
+    st.floats(1e-6, 1.0) | POINTS,
     st.lists(st.integers(1, 300), max_size=3),
     st.booleans(),
 )
@@ -40,7 +45,8 @@ def test_every_spec_survives_its_json(algo, steps, seed, gamma, lr, hidden, flag
         "gamma": gamma,
         "learning_rate": lr,
         "hidden": tuple(hidden),
-        "anneal_lr": flag,
+        "anneal_lr": flag and isinstance(lr, float),
+        "ent_coef": lr,
         "normalise_obs": not flag,
     }
     spec = spec_for("Some/Env-v3", algo, steps, seed, **settings)
@@ -80,6 +86,8 @@ def test_a_changed_setting_changes_the_hash():
         (lambda d: d["common"].update(hidden=[8, "x"]), "hidden is 'x', but must be a int"),
         (lambda d: d["common"].update(hidden=8), "hidden is 8, but must be a tuple"),
         (lambda d: d["common"].update(anneal_lr=1), "anneal_lr is 1, but must be a bool"),
+        (lambda d: d["common"].update(learning_rate="linear"), "learning_rate is 'linear', but must be a float"),
+        (lambda d: d["common"].update(ent_coef=[[0, 1], [2, 0]]), "ent_coef is [[0, 1], [2, 0]], but must be a float"),
         (lambda d: d.update(total_timesteps="many"), "total_timesteps is 'many', but must be a int"),
         (lambda d: d.update(env=3), "env is 3, but must be a str"),
         (lambda d: d.update(algo="sac"), "'sac' is not an algorithm: choose one of toppo, ppo"),
@@ -121,8 +129,19 @@ def test_no_value_of_a_setting_leads_to_another_error(data, value):
         sentence = str(error)
     else:
         sentence = name
-        assert type(getattr(settings, name)) is type(getattr(kind(), name))
+        schedule = name in schedules_of(kind) and isinstance(value, list | tuple)
+        assert type(getattr(settings, name)) is (tuple if schedule else type(getattr(kind(), name)))
     assert name in sentence
+
+
+def test_linear_starts_at_the_default_of_the_environment():
+    common, config = defaults("ppo", "BreakoutNoFrameskip-v4")
+    settings = {"learning_rate": "linear", "anneal_lr": False, "clip_range": "linear", "ent_coef": "linear"}
+    spec = spec_for("BreakoutNoFrameskip-v4", "ppo", 1000, 0, **settings)
+    assert spec.common.learning_rate == ((0.0, common.learning_rate), (1.0, 0.0))
+    assert spec.common.ent_coef == ((0.0, common.ent_coef), (1.0, 0.0))
+    assert spec.config.clip_range == ((0.0, config.clip_range), (1.0, 0.0))
+    assert to_json(spec)["common"]["learning_rate"] == [[0.0, common.learning_rate], [1.0, 0.0]]
 
 
 def test_a_missing_setting_takes_its_default():
@@ -146,6 +165,16 @@ def test_a_missing_setting_takes_its_default():
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
         ({"max_grad_norm": -1.0}, "max_grad_norm is -1.0, but must be 0 or more"),
         ({"hidden": (8, 0)}, "hidden is (8, 0), but every width must be at least 1"),
+        (
+            {"learning_rate": "x"},
+            "learning_rate is 'x', but must be a float, 'linear', or pairs of a fraction of the run",
+        ),
+        ({"learning_rate": [[0, 0.1], [0.5, 0], [1, 0]]}, "learning_rate is 0.0, but must be above 0 until the end of"),
+        ({"ent_coef": [[0, 0.1], [1, -0.1]]}, "ent_coef is -0.1, but must be 0 or more"),
+        ({"ent_coef": "linear"}, "ent_coef is 'linear', but its default is 0: say where it starts, as in [[0, 0.01], "),
+        ({"clip_range": [[0.5, 0.1], [0.2, 0.1]]}, "whose fractions rise within [0, 1]"),
+        ({"gamma": "linear"}, "gamma is 'linear', but must be a float"),
+        ({"learning_rate": "linear", "anneal_lr": True}, "learning_rate is a schedule already: use --no-anneal-lr"),
         ({"hidden_critic": (0,)}, "hidden_critic is (0,), but every width must be at least 1"),
         ({"hidden_critic": (8,), "shared_trunk": True}, "with shared_trunk the critic has no layers of its own"),
         ({"hidden_critic": (10**5, 10**5)}, "hidden_critic is (100000, 100000), which is more than 10^9 weights"),

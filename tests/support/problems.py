@@ -54,7 +54,9 @@ def random_problem(
         lr=dtype(3e-4),
         lr_scale=dtype(1),
         clip_eps=dtype(0.2),
+        ent_coef=common.ent_coef,
+        clip_range=0.2,
     )
     arrays = problem._asdict()
-    static = {name: arrays.pop(name) for name in ("common", "net")}
+    static = {name: arrays.pop(name) for name in ("common", "net", "ent_coef", "clip_range")}
     return PolicyProblem(**static, **jax.tree.map(jnp.asarray, arrays))

@@ -119,6 +119,8 @@ class PolicyProblem(NamedTuple):
     lr: Array
     lr_scale: Array  # the factor of the adaptive learning rate
     clip_eps: Array
+    ent_coef: Array | float  # this and the next are numbers if they are constant: then they are compiled in
+    clip_range: Array | float  # the setting; 0 if there is none
 
 
 class PolicyUpdate(NamedTuple):
@@ -144,6 +146,7 @@ class CriticProblem(NamedTuple):
     minibatches: Array  # [epochs, minibatches, size]
     lr: Array
     epochs: Array
+    clip_range: Array | float  # as in PolicyProblem
 
 
 class AdamResult(NamedTuple):
@@ -178,7 +181,8 @@ class Algorithm(NamedTuple):
     check: Callable[[Config, Common, bool], None]  # refuses shared settings, or discrete actions, that it cannot serve
     traits: Callable[[Config], Traits]
     label: Callable[[Config, Trajectory], tuple[Array, Array]]  # -> A, R
-    draw: Callable[[Config, Memory, list[float], np.random.Generator], Draw]  # given mean |1 - pi_k/mu| if it relabels
+    # Given mean |1 - pi_k/mu| of every batch, if it relabels, and the fraction of the run that is done.
+    draw: Callable[[Config, Memory, list[float], float, np.random.Generator], Draw]
     minibatches: Callable[[Config, Common, tuple[float, ...], np.random.Generator], np.ndarray]  # of a Draw's weights
     learning_rate: Callable[[Config, Common, float], float]  # given the fraction of the run that is done
     init_opt: Callable[[Config, Common, Tree], Tree]  # what ``improve`` carries, before the first update

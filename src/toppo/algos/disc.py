@@ -15,6 +15,7 @@ from jax import Array
 
 from toppo.algos import optimise, ppo
 from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Sample, Traits, Tree
+from toppo.algos.schedules import Schedule, points_of, value_at
 from toppo.algos.settings import Common, require, require_least, setting
 from toppo.algos.steps import keep_last, label_vtrace, require_separate_networks, scheduled_lr
 from toppo.maths.advantages import standardise
@@ -28,7 +29,9 @@ class DISCConfig:
     """Settings of DISC."""
 
     n_steps: int = setting(2048, "Steps per batch.")
-    clip_range: float = setting(0.4, "Clip range of the ratio of every action dimension, and of the critic's change.")
+    clip_range: Schedule = setting(
+        0.4, "Clip range of the ratio of every action dimension, and of the critic's change."
+    )
     n_policies: int = setting(64, "L: batches held at most, the newest included.")
     eps_b: float = setting(0.1, "Old batches take part while mean |1 - rho_d| is at most this.")
     alpha_is: float = setting(1.0, "Weight of the IS penalty in the first update; 0 switches the penalty off.")
@@ -44,18 +47,19 @@ def check(config: DISCConfig, common: Common, discrete: bool) -> None:
     """Refuse discrete actions, which have no dimensions, and a shared trunk: the critic has a loss of its own."""
     require(not discrete, "disc needs continuous actions, but the environment's are discrete: use another algorithm")
     require_separate_networks("disc", common)
+    highest = max(value for _, value in points_of(common.learning_rate))
     require(
-        common.learning_rate >= config.lr_min,
-        f"learning_rate is {common.learning_rate}, but must be at least lr_min = {config.lr_min}: lower --lr-min too",
+        highest >= config.lr_min,
+        f"learning_rate is {highest}, but must be at least lr_min = {config.lr_min}: lower --lr-min too",
     )
 
 
-def draw(config: DISCConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
+def draw(config: DISCConfig, memory: Memory, gaps: list[float], progress: float, rng: np.random.Generator) -> Draw:
     """Train on the newest batch and on all old ones near pi_k, with padding, so that few sizes have to be compiled."""
     near = [batch for batch, gap in zip(memory[:-1], gaps[:-1], strict=True) if gap <= config.eps_b]
     padding = next(size for size in SIZES if size >= len(near)) - len(near)
     segments = (memory[-1], *reversed(near), *memory[-1:] * padding)
-    return Draw(segments, (1.0,) * (1 + len(near)) + (0.0,) * padding, config.clip_range)
+    return Draw(segments, (1.0,) * (1 + len(near)) + (0.0,) * padding, value_at(config.clip_range, progress))
 
 
 def minibatches(config: DISCConfig, common: Common, weights: tuple[float, ...], rng: np.random.Generator) -> np.ndarray:
@@ -143,6 +147,6 @@ ALGORITHM = ppo.ALGORITHM._replace(
     learning_rate=lambda config, common, progress: max(config.lr_min, scheduled_lr(config, common, progress)),
     init_opt=init_opt,
     improve=improve,
-    fit_critic=lambda config, problem: optimise.fit_clipped_least_squares(problem, config.clip_range),
+    fit_critic=lambda config, problem: optimise.fit_clipped_least_squares(problem),
     keep=lambda config, memory, kl: keep_last(memory, config.n_policies),
 )

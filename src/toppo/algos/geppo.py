@@ -15,6 +15,7 @@ from jax import Array
 from toppo.algos import ppo
 from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits
 from toppo.algos.optimise import adam_update
+from toppo.algos.schedules import Schedule, value_at
 from toppo.algos.settings import require_above, require_least, setting
 from toppo.algos.steps import keep_last, label_vtrace
 from toppo.maths.surrogates import additive_bounds, clipped
@@ -25,7 +26,7 @@ class GePPOConfig:
     """Settings of GePPO."""
 
     n_steps: int = setting(1024, "Steps per batch.")
-    clip_range: float = setting(0.2, "Clip range of PPO; GePPO's own is this divided by the mean age of the data.")
+    clip_range: Schedule = setting(0.2, "Clip range of PPO; GePPO's own is this divided by the mean age of the data.")
     mean_age: float = setting(2.0, "B: bound on the mean age of the data, where the newest batch has age 1.")
     uniform: bool = setting(False, "Equal weights for the last 2 B - 1 batches instead of the optimal ones.")
     eps_vary: bool = setting(False, "Clip range max(clip_range - mean(w |c - 1|), 0) instead.")
@@ -57,10 +58,10 @@ def policy_weights(config: GePPOConfig) -> np.ndarray:
     return np.asarray(nu / nu.sum())
 
 
-def draw(config: GePPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
+def draw(config: GePPOConfig, memory: Memory, gaps: list[float], progress: float, rng: np.random.Generator) -> Draw:
     """Train on all that is held, the newest first; the weights have mean 1."""
     nu = policy_weights(config)
-    clip_eps = config.clip_range / float(nu @ np.arange(1, len(nu) + 1))
+    clip_eps = value_at(config.clip_range, progress) / float(nu @ np.arange(1, len(nu) + 1))
     held = nu[: len(memory)] / nu[: len(memory)].sum()
     return Draw(memory[::-1], tuple(float(w) for w in held * len(held)), clip_eps)
 
@@ -75,7 +76,7 @@ def improve(config: GePPOConfig, problem: PolicyProblem) -> PolicyUpdate:
     if not config.eps_vary:
         return adam_update(problem, surrogate, early_stop=config.early_stop, adapt_lr=config.adapt_lr)
     distance = jnp.mean(problem.sample.weight * jnp.abs(problem.sample.centre - 1.0))
-    eps = jnp.maximum(config.clip_range - distance, 0.0)
+    eps = jnp.maximum(problem.clip_range - distance, 0.0)
     update = adam_update(problem._replace(clip_eps=eps), surrogate, config.early_stop, config.adapt_lr)
     return update._replace(report=update.report | {"train/clip_range_varied": eps})
 

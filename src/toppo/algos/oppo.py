@@ -12,6 +12,7 @@ from toppo.algos import ppo
 from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits, Trajectory
 from toppo.algos.optimise import adam_update
 from toppo.algos.otrpo import keep
+from toppo.algos.schedules import Schedule, value_at
 from toppo.algos.settings import require_above, require_least, setting
 from toppo.algos.steps import label_gae, label_vtrace, newest_and_random
 from toppo.maths.surrogates import clipped, multiplicative_bounds
@@ -22,7 +23,7 @@ class OffPolicyPPOConfig:
     """Settings of off-policy PPO."""
 
     n_steps: int = setting(1024, "Steps per batch.")
-    clip_range: float = setting(0.2, "Clip range of pi/pi_k.")
+    clip_range: Schedule = setting(0.2, "Clip range of pi/pi_k.")
     n_policies: int = setting(5, "Batches held at most, the newest included.")
     n_old: int = setting(1, "Older batches drawn per update; n_policies - 1 for all.")
     vtrace: bool = setting(True, "Correct the traces of old data for pi_k; without it plain GAE by the newest critic.")
@@ -33,10 +34,12 @@ class OffPolicyPPOConfig:
         require_above(self, 0, "clip_range")
 
 
-def draw(config: OffPolicyPPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
+def draw(
+    config: OffPolicyPPOConfig, memory: Memory, gaps: list[float], progress: float, rng: np.random.Generator
+) -> Draw:
     """Train on the newest batch and on some uniformly drawn old ones."""
     segments = newest_and_random(memory, config.n_old, rng)
-    return Draw(segments, (1.0,) * len(segments), config.clip_range)
+    return Draw(segments, (1.0,) * len(segments), value_at(config.clip_range, progress))
 
 
 def label(config: OffPolicyPPOConfig, path: Trajectory) -> tuple[Array, Array]:

@@ -125,8 +125,8 @@ def clip_fractions(sample: Sample, clipped: Array) -> dict[str, Array]:
 
 def entropy_bonus(problem: PolicyProblem, dist: Tree) -> Array | float:
     """ent_coef * mean entropy"""
-    coef = problem.common.ent_coef
-    return coef * problem.net.family.entropy(dist).mean() if coef else 0.0
+    coef = problem.ent_coef
+    return coef * problem.net.family.entropy(dist).mean() if isinstance(coef, Array) or coef else 0.0
 
 
 def adam_update(
@@ -253,24 +253,24 @@ def fit_least_squares(problem: CriticProblem) -> AdamResult:
     return _fit(problem, objective, (sample.obs, sample.ret, sample.weight))
 
 
-def fit_clipped_least_squares(problem: CriticProblem, clip_eps: float) -> AdamResult:
+def fit_clipped_least_squares(problem: CriticProblem) -> AdamResult:
     """Ascent on -vf_coef mean( w max( (V - R)^2, (V_k + clip(V - V_k, -eps, eps) - R)^2 ) ) / (2 mean w)."""
     sample = problem.sample
     net = problem.net
 
     def objective(critic: Tree, batch: tuple[Tree, Array, Array, Array]) -> tuple[Array, tuple[()]]:
         obs, ret, weight, before = batch
-        loss = squared_error(net.value(critic, obs), ret, before, clip_eps)
+        loss = squared_error(net.value(critic, obs), ret, before, problem.clip_range)
         return -problem.common.vf_coef * jnp.mean(weight * loss) / weight.mean(), ()
 
     before = net.in_chunks(net.value, problem.critic, sample.obs)
     return _fit(problem, objective, (sample.obs, sample.ret, sample.weight, before))
 
 
-def squared_error(value: Array, ret: Array, before: Array, clip_eps: float) -> Array:
+def squared_error(value: Array, ret: Array, before: Array, clip_eps: Array | float) -> Array:
     """0.5 max( (V - R)^2, (V_k + clip(V - V_k, -eps, eps) - R)^2 ), or 0.5 (V - R)^2 if eps is 0."""
     error = jnp.square(value - ret)
-    if clip_eps > 0:
+    if isinstance(clip_eps, Array) or clip_eps > 0:
         near = before + jnp.clip(value - before, -clip_eps, clip_eps)
         error = jnp.maximum(error, jnp.square(near - ret))
     return 0.5 * error

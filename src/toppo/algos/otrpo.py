@@ -32,7 +32,9 @@ class OffPolicyTRPOConfig:
         require_above(self, 0, "delta")
 
 
-def draw(config: OffPolicyTRPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
+def draw(
+    config: OffPolicyTRPOConfig, memory: Memory, gaps: list[float], progress: float, rng: np.random.Generator
+) -> Draw:
     """Train on the newest batch and on some uniformly drawn old ones."""
     segments = newest_and_random(memory, config.n_old, rng)
     return Draw(segments, (1.0,) * len(segments))

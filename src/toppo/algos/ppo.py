@@ -10,6 +10,7 @@ from jax import Array
 
 from toppo.algos.contract import Algorithm, Draw, Memory, PolicyProblem, PolicyUpdate, Traits
 from toppo.algos.optimise import adam_init, adam_update, fit_least_squares
+from toppo.algos.schedules import Schedule, value_at
 from toppo.algos.settings import require_above, require_least, setting
 from toppo.algos.steps import label_gae, no_restrictions, scheduled_lr, shuffled
 from toppo.maths.surrogates import additive_bounds, clipped
@@ -20,7 +21,7 @@ class PPOConfig:
     """Settings of PPO."""
 
     n_steps: int = setting(2048, "Steps per batch.")
-    clip_range: float = setting(0.2, "Clip range of the ratio.")
+    clip_range: Schedule = setting(0.2, "Clip range of the ratio.")
     early_stop: bool = setting(False, "End the epochs once the total variation from pi_k exceeds clip_range / 2.")
     adapt_lr: bool = setting(False, "Adapt the policy's learning rate to the total variation of each update.")
 
@@ -29,9 +30,9 @@ class PPOConfig:
         require_above(self, 0, "clip_range")
 
 
-def draw(config: PPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
+def draw(config: PPOConfig, memory: Memory, gaps: list[float], progress: float, rng: np.random.Generator) -> Draw:
     """Train on the newest batch."""
-    return Draw(memory[-1:], (1.0,), config.clip_range)
+    return Draw(memory[-1:], (1.0,), value_at(config.clip_range, progress))
 
 
 def surrogate(ratio: Array, centre: Array, adv: Array, clip_eps: Array) -> Array:

@@ -1,7 +1,9 @@
 """Settings: frozen, each with one line of text, checked where they are made."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, get_type_hints
+
+from toppo.algos.schedules import Schedule, points_of
 
 ACTIVATIONS = ("tanh", "relu", "elu", "silu", "gelu")
 
@@ -20,16 +22,17 @@ def require(ok: bool, sentence: str) -> None:
 def require_least(settings: Any, least: float, *names: str) -> None:
     """Refuse any of the named settings that is below ``least``."""
     for name in names:
-        value = getattr(settings, name)
         rule = f"at least {least}" if least else "0 or more"
-        require(value >= least, f"{name} is {value}, but must be {rule}")
+        for _, value in points_of(getattr(settings, name)):
+            require(value >= least, f"{name} is {value}, but must be {rule}")
 
 
 def require_above(settings: Any, bound: float, *names: str) -> None:
-    """Refuse any of the named settings that is not above ``bound``."""
+    """Refuse any of the named settings that is not above ``bound``; a schedule may reach it at the end of the run."""
     for name in names:
-        value = getattr(settings, name)
-        require(value > bound, f"{name} is {value}, but must be above {bound}")
+        for fraction, value in points_of(getattr(settings, name)):
+            ok = value > bound or (fraction == 1 and value == bound)
+            require(ok, f"{name} is {value}, but must be above {bound}" + " until the end of the run" * (fraction > 0))
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,11 @@ class Common:
     gae_lambda: float = setting(0.97, "Lambda of the advantage estimator.")
     n_epochs: int = setting(10, "Passes over the data per update.")
     n_minibatches: int = setting(32, "Gradient steps per pass.")
-    learning_rate: float = setting(3e-4, "Learning rate of Adam, policy and critic.")
+    learning_rate: Schedule = setting(3e-4, "Learning rate of Adam, policy and critic.")
     anneal_lr: bool = setting(False, "Lower the learning rate linearly to 0 over the run.")
     adam_eps: float = setting(1e-7, "Adam's epsilon.")
     max_grad_norm: float = setting(0.5, "Bound on the global norm of the policy's gradient; 0 for none.")
-    ent_coef: float = setting(0.0, "Weight of the entropy bonus.")
+    ent_coef: Schedule = setting(0.0, "Weight of the entropy bonus.")
     hidden: tuple[int, ...] = setting((64, 64), "Widths of the hidden layers.")
     hidden_critic: tuple[int, ...] = setting((), "Widths of the critic's hidden layers; none: as the policy's.")
     activation: str = setting("tanh", f"Function between the layers: {', '.join(ACTIVATIONS)}.")
@@ -74,6 +77,10 @@ class Common:
             f"hidden_critic is {self.hidden_critic}, but with shared_trunk the critic has no layers of its own: leave "
             "it empty, or use --no-shared-trunk",
         )
+        require(
+            not (self.anneal_lr and isinstance(self.learning_rate, tuple)),
+            "anneal_lr is True, but learning_rate is a schedule already: use --no-anneal-lr",
+        )
         known = ", ".join(ACTIVATIONS)
         require(self.activation in ACTIVATIONS, f"activation is {self.activation!r}, but must be one of {known}")
 
@@ -81,3 +88,8 @@ class Common:
 def help_texts(settings: type) -> dict[str, str]:
     """The line of text of every field of a settings class."""
     return {f.name: f.metadata["help"] for f in fields(settings)}
+
+
+def schedules_of(settings: type) -> set[str]:
+    """The names of the fields of a settings class that may be schedules."""
+    return {name for name, hint in get_type_hints(settings).items() if hint == Schedule}

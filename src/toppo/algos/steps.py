@@ -4,6 +4,7 @@ import numpy as np
 from jax import Array
 
 from toppo.algos.contract import Config, Memory, Segment, Trajectory, Tree
+from toppo.algos.schedules import value_at
 from toppo.algos.settings import Common, require
 from toppo.maths.advantages import gae, vtrace
 
@@ -49,7 +50,7 @@ def shuffled(config: Config, common: Common, weights: tuple[float, ...], rng: np
 
 def scheduled_lr(config: Config, common: Common, progress: float) -> float:
     """Return the learning rate; if it is annealed, it falls to 0 over the run."""
-    return common.learning_rate * (1 - (progress if common.anneal_lr else 0.0))
+    return value_at(common.learning_rate, progress) * (1 - (progress if common.anneal_lr else 0.0))
 
 
 def no_optimiser_state(config: Config, common: Common, policy: Tree) -> tuple[()]:

@@ -14,6 +14,7 @@ from jax import Array
 from toppo.algos import ppo
 from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits
 from toppo.algos.optimise import TrustRegion, adam_update, trust_region_update
+from toppo.algos.schedules import Schedule, value_at
 from toppo.algos.settings import Common, require, require_above, require_least, setting
 from toppo.algos.steps import keep_last, newest_and_random, require_separate_networks
 from toppo.maths.surrogates import additive_bounds, clipped, lemma_4_1
@@ -24,7 +25,7 @@ class ToPPOConfig:
     """Settings of ToPPO."""
 
     n_steps: int = setting(1024, "Steps per batch.")
-    clip_range: float = setting(0.1, "Clip range of the ratio around pi_k/mu.")
+    clip_range: Schedule = setting(0.1, "Clip range of the ratio around pi_k/mu.")
     n_policies: int = setting(5, "N: batches held in M at most, the newest included.")
     alpha: float = setting(0.03, "Batches whose policy mu has KL(mu || pi) above this are deleted.")
     select: bool = setting(True, "Delete by alpha; without it M holds the last N batches.")
@@ -63,9 +64,10 @@ def traits(config: ToPPOConfig) -> Traits:
     )
 
 
-def draw(config: ToPPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
+def draw(config: ToPPOConfig, memory: Memory, gaps: list[float], progress: float, rng: np.random.Generator) -> Draw:
     """Train on the newest batch and on one uniformly drawn old batch, if M has any."""
-    clip_eps = lemma_4_1(2 * config.clip_range, len(memory)) if config.adapt_eps else config.clip_range
+    clip_range = value_at(config.clip_range, progress)
+    clip_eps = lemma_4_1(2 * clip_range, len(memory)) if config.adapt_eps else clip_range
     segments = newest_and_random(memory, 1, rng)
     return Draw(segments, (1.0,) * len(segments), clip_eps)
 

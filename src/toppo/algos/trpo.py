@@ -33,7 +33,7 @@ class TRPOConfig:
         require(0 < self.shrink < 1, f"shrink is {self.shrink}, but must be in (0, 1)")
 
 
-def draw(config: TRPOConfig, memory: Memory, gaps: list[float], rng: np.random.Generator) -> Draw:
+def draw(config: TRPOConfig, memory: Memory, gaps: list[float], progress: float, rng: np.random.Generator) -> Draw:
     """Train on the newest batch."""
     return Draw(memory[-1:], (1.0,))
 

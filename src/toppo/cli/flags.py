@@ -1,5 +1,6 @@
 """Flags: every command declares its own as a typed record, and tyro fills it in."""
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -39,6 +40,24 @@ STEPS = tyro.constructors.PrimitiveConstructorSpec(
     str_from_instance=lambda value: [str(value)],
 )
 """An annotation for flags that count steps: 1e6 is welcome."""
+
+
+def schedule_in(text: str) -> object:
+    """Read a number, a word or pairs in JSON; whether it makes sense is checked with the other settings."""
+    for read in (float, json.loads):
+        with suppress(ValueError):
+            return read(text)
+    return text
+
+
+SCHEDULE = tyro.constructors.PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="SCHEDULE",
+    instance_from_str=lambda words: schedule_in(words[0]),
+    is_instance=lambda value: isinstance(value, float | tuple),
+    str_from_instance=lambda value: [json.dumps(value)],
+)
+"""An annotation for settings that may change over a run."""
 
 # Flags of more than one command.
 CheckpointEvery = Annotated[int, STEPS, flag("Steps between checkpoints.")]

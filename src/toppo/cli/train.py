@@ -13,8 +13,8 @@ import tyro
 
 from toppo.agent import default_workers
 from toppo.algos import REGISTRY
-from toppo.algos.settings import Common, help_texts
-from toppo.cli.flags import STEPS, ExecutionFlags, OwnEnv, flag, parse, require_at_least
+from toppo.algos.settings import help_texts, schedules_of
+from toppo.cli.flags import SCHEDULE, STEPS, ExecutionFlags, OwnEnv, flag, parse, require_at_least
 from toppo.collect.faults import checked_fault_policy
 from toppo.display.console import Terminal, clock, live_view
 from toppo.display.progress import RunDisplay
@@ -22,7 +22,7 @@ from toppo.envs import resolve
 from toppo.errors import ToppoError
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import run as runs
-from toppo.runs.presets import PRESETS, defaults
+from toppo.runs.presets import PRESETS, defaults, spec_for
 from toppo.runs.run import Observe, RunOptions, Tell
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, algorithm, from_json
@@ -89,7 +89,11 @@ def _read_flags(algo: str, preset: str, env: str, arguments: list[str]) -> Train
     """Read all flags, with the settings of this algorithm and their defaults on ENV."""
     common, config = defaults(algo, env, preset)
     title = algorithm(algo).title
-    shared = _settings_flags(common, "Settings that every algorithm has.")
+    shared = _settings_flags(
+        common,
+        "Settings that every algorithm has. A SCHEDULE is a number, linear (from the default to 0), or "
+        "[[fraction of the run, value], ...].",
+    )
     own = _settings_flags(config, f"Settings of {title}.")
     groups = [("shared", shared, shared()), ("own", Annotated[own, tyro.conf.arg(name=title)], own())]
     kind: type[TrainFlags] = make_dataclass("TrainFlags", groups, bases=(TrainFlags,), frozen=True, kw_only=True)
@@ -100,20 +104,20 @@ def _settings_flags(values: object, text: str) -> type:
     """A record of flags with the names, texts and values of a settings object."""
     hints = get_type_hints(type(values))
     texts = help_texts(type(values))
-    flags = [(name, Annotated[hints[name], flag(texts[name])], getattr(values, name)) for name in texts]
+    schedules = schedules_of(type(values))
+
+    def kind(name: str) -> object:
+        own = (SCHEDULE,) if name in schedules else ()
+        return Annotated[hints[name], *own, flag(texts[name])]
+
+    flags = [(name, kind(name), getattr(values, name)) for name in texts]
     return make_dataclass(type(values).__name__, flags, frozen=True, namespace={"__doc__": text})
 
 
 def _spec_from(given: TrainFlags) -> Spec:
     try:
-        return Spec(
-            env=given.env,
-            algo=given.algo,
-            total_timesteps=given.total_timesteps,
-            seed=given.seed,
-            common=Common(**vars(given.shared)),
-            config=algorithm(given.algo).config(**vars(given.own)),
-        )
+        settings = {**vars(given.shared), **vars(given.own)}
+        return spec_for(given.env, given.algo, given.total_timesteps, given.seed, preset=given.preset, **settings)
     except ValueError as error:
         raise ToppoError(str(error)) from error
 

@@ -23,7 +23,7 @@ from toppo.learn.metrics import Episode, Metrics, episodes_of, metrics_of
 from toppo.learn.nets import actor_weights
 from toppo.learn.normaliser import normaliser_of, with_statistics
 from toppo.learn.programs import Programs
-from toppo.learn.setup import Setup, learning_rate
+from toppo.learn.setup import Setup, learning_rate, progress, scheduled
 from toppo.learn.state import State
 from toppo.maths.moments import mean_and_inv_std, no_data
 from toppo.rng import Stream, rng_for
@@ -151,7 +151,8 @@ class Loop:
     def draw(self, state: State, memory: Memory, gaps: list[float]) -> Draw:
         """Return what this iteration trains on."""
         rng = rng_for(self.setup.seed, Stream.MEMORY_CHOICE, state.iteration)
-        return self.setup.algorithm.draw(self.setup.config, memory, gaps, rng)
+        done = progress(self.setup, state.steps)
+        return self.setup.algorithm.draw(self.setup.config, memory, gaps, done, rng)
 
     def improve(
         self, state: State, draw: Draw, values: Array
@@ -161,9 +162,12 @@ class Loop:
         k = state.iteration
         sample, critic_sample = self.samples(state, draw, values)
         lr = learning_rate(self.setup, state.steps)
+        now = scheduled(self.setup, state.steps)
 
         def fit(params: Tree, opt: Tree, minibatches: np.ndarray, epochs: int) -> AdamResult:
-            critic: AdamResult = self.programs.fit_critic(params, opt, critic_sample, minibatches, lr, np.int32(epochs))
+            critic: AdamResult = self.programs.fit_critic(
+                params, opt, critic_sample, minibatches, lr, np.int32(epochs), now
+            )
             critic.epochs.block_until_ready()
             return critic
 
@@ -190,6 +194,7 @@ class Loop:
                 lr,
                 learner.lr_scale,
                 np.float32(draw.clip_eps),
+                now,
             )
             background.policy_took(int(update.epochs))  # waits for the policy
         finally:

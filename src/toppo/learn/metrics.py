@@ -8,7 +8,7 @@ from jax import Array
 from toppo.algos.contract import AdamResult, Draw, PolicyUpdate
 from toppo.collect.episodes import Finished
 from toppo.errors import LearnerFault
-from toppo.learn.setup import Setup, learning_rate
+from toppo.learn.setup import Setup, learning_rate, scheduled
 from toppo.learn.state import State
 from toppo.maths.moments import standard_deviation
 
@@ -49,7 +49,8 @@ def metrics_of(
     ``kl`` is KL(mu || pi) of every batch in M during the update, by the iteration that collected it.
     """
     kept = {int(batch.iteration) for batch in state.memory}
-    lr = learning_rate(setup, state.steps - setup.config.n_steps)
+    before = state.steps - setup.config.n_steps
+    lr = learning_rate(setup, before)
     metrics: Metrics = {"iteration": state.iteration, "time/total_timesteps": state.steps}
     if episodes:
         metrics["rollout/ep_rew_mean"] = rounded(np.mean([e.episode_return for e in episodes]))
@@ -70,6 +71,8 @@ def metrics_of(
     metrics["train/explained_variance"] = rounded(explained_variance)
     if draw.clip_eps:
         metrics["train/clip_range"] = draw.clip_eps
+    if "ent_coef" in (now := scheduled(setup, before)):
+        metrics["train/ent_coef"] = rounded(now["ent_coef"])
     metrics["train/learning_rate"] = rounded(lr * np.asarray(state.learner.lr_scale))
     metrics["train/learning_rate_value"] = rounded(lr)
     for name, value in metrics.items():

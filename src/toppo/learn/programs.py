@@ -27,7 +27,7 @@ from toppo.algos.contract import (
 )
 from toppo.collect.plan import RawBatch
 from toppo.learn.nets import LONG_SUM, has_long_sums
-from toppo.learn.setup import Setup
+from toppo.learn.setup import Setup, constants
 from toppo.maths.moments import normalise
 
 # The loops over the arrays of small networks are too short to be shared between threads: on a virtual machine, waking
@@ -154,8 +154,10 @@ def improve(
     lr: Array,
     lr_scale: Array,
     clip_eps: Array,
+    scheduled: dict[str, Array],
 ) -> PolicyUpdate:
-    """Return the new policy."""
+    """Return the new policy; ``scheduled`` holds the settings that are not constant in this run."""
+    given: dict[str, Array | float] = {**constants(setup), **scheduled}
     problem = PolicyProblem(
         common=setup.common,
         net=setup.net,
@@ -166,14 +168,23 @@ def improve(
         lr=lr,
         lr_scale=lr_scale,
         clip_eps=clip_eps,
+        **given,
     )
     return setup.algorithm.improve(setup.config, problem)
 
 
 def fit_critic(
-    setup: Setup, critic: Tree, opt: Tree, sample: Sample, minibatches: Array, lr: Array, epochs: Array
+    setup: Setup,
+    critic: Tree,
+    opt: Tree,
+    sample: Sample,
+    minibatches: Array,
+    lr: Array,
+    epochs: Array,
+    scheduled: dict[str, Array],
 ) -> AdamResult:
     """Return the critic after that many epochs."""
+    given: dict[str, Array | float] = {**constants(setup), **scheduled}
     problem = CriticProblem(
         common=setup.common,
         net=setup.net,
@@ -183,6 +194,7 @@ def fit_critic(
         minibatches=minibatches,
         lr=lr,
         epochs=epochs,
+        clip_range=given["clip_range"],
     )
     return setup.algorithm.fit_critic(setup.config, problem)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from toppo.algos.contract import Algorithm, Config, Net
 from toppo.algos.optimise import adam_init
+from toppo.algos.schedules import Schedule, value_at
 from toppo.algos.settings import Common
 from toppo.collect.actor import ActorFactory
 from toppo.collect.episodes import no_episode
@@ -118,6 +119,28 @@ def initial_state(setup: Setup) -> State:
     )
 
 
+def progress(setup: Setup, steps: int) -> float:
+    """Return the fraction of the run that is done after so many steps."""
+    return steps / setup.total_timesteps
+
+
 def learning_rate(setup: Setup, steps: int) -> np.float32:
     """Return the learning rate of an update after so many steps."""
-    return np.float32(setup.algorithm.learning_rate(setup.config, setup.common, steps / setup.total_timesteps))
+    return np.float32(setup.algorithm.learning_rate(setup.config, setup.common, progress(setup, steps)))
+
+
+def read_by_programs(setup: Setup) -> dict[str, Schedule]:
+    """Return the settings that may be schedules and that the programs of an update read."""
+    return {"ent_coef": setup.common.ent_coef, "clip_range": getattr(setup.config, "clip_range", 0.0)}
+
+
+def constants(setup: Setup) -> dict[str, float]:
+    """Return those of them that are constant: these are compiled in."""
+    return {name: value for name, value in read_by_programs(setup).items() if not isinstance(value, tuple)}
+
+
+def scheduled(setup: Setup, steps: int) -> dict[str, np.float32]:
+    """Return the others as they are in an update after so many steps: these are arguments."""
+    done = progress(setup, steps)
+    schedules = {name: value for name, value in read_by_programs(setup).items() if isinstance(value, tuple)}
+    return {name: np.float32(value_at(value, done)) for name, value in schedules.items()}

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from toppo.algos.settings import Common
+from toppo.algos.schedules import LINEAR, linear_from
+from toppo.algos.settings import Common, schedules_of
 from toppo.envs import EnvSource, Source, resolve
 from toppo.errors import ToppoError, suggestion
 from toppo.runs.spec import Spec, algorithm, refuse_unknown, settings_from
@@ -86,7 +87,13 @@ def spec_for(
 
 
 def _changed(owner: str, common: Common, config: Any, settings: Mapping[str, object]) -> tuple[Common, Any]:
-    refuse_unknown(owner, settings, {**vars(common), **vars(config)})
+    base = {**vars(common), **vars(config)}
+    refuse_unknown(owner, settings, base)
+    schedules = schedules_of(Common) | schedules_of(type(config))
+    settings = {
+        name: linear_from(name, base[name]) if name in schedules and value == LINEAR else value
+        for name, value in settings.items()
+    }
     shared = {name: value for name, value in settings.items() if hasattr(common, name)}
     own = {name: value for name, value in settings.items() if name not in shared}
     return settings_from(Common, vars(common) | shared), settings_from(type(config), vars(config) | own)

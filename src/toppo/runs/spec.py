@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toppo.algos import REGISTRY
 from toppo.algos.contract import Algorithm
-from toppo.algos.settings import Common, require
+from toppo.algos.schedules import schedule_from
+from toppo.algos.settings import Common, require, schedules_of
 from toppo.errors import BAD_DATA, ToppoError, suggestion
 
 if TYPE_CHECKING:
@@ -92,7 +93,13 @@ def settings_from(kind: type[Settings], values: object) -> Settings:
         raise ValueError(f"{kind.__name__} is {values!r}, but must be an object with settings")
     defaults = {field.name: field.default for field in dataclasses.fields(kind)}
     refuse_unknown(kind.__name__, values, defaults)
-    return kind(**{name: _like(name, value, defaults[name]) for name, value in values.items()})
+    schedules = schedules_of(kind)
+    return kind(
+        **{
+            name: schedule_from(name, value) if name in schedules else _like(name, value, defaults[name])
+            for name, value in values.items()
+        }
+    )
 
 
 def spec_hash(spec: Spec) -> str:
