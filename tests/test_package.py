@@ -1,19 +1,25 @@
 """What is installed, and what the messages advise to install."""
 
+import email
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
-import venv
+import tomllib
+import zipfile
 from importlib.metadata import metadata
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from benchmarks.extras import CHECKS, NOTHING, install, run, use
 from toppo.errors import install_command
 
 ROOT = Path(__file__).parent.parent
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 SMOKE = "import toppo; print(toppo.PPO('CartPole-v1', n_steps=256, n_envs=1, seed=0).learn(512).evaluate(episodes=1))"
 
 
@@ -71,14 +77,51 @@ def test_the_sdist_is_small_and_has_what_a_build_needs(sdist):
     assert sdist.stat().st_size < 1_000_000
 
 
+def test_the_package_page_leads_nowhere_that_only_a_clone_has(sdist):
+    with zipfile.ZipFile(next(sdist.parent.glob("*.whl"))) as wheel:
+        [name] = [name for name in wheel.namelist() if name.endswith("/METADATA")]
+        page = email.message_from_bytes(wheel.read(name)).get_payload()
+    assert re.findall(r"\]\((?!https?:|#)", page) == []
+    assert "![" not in page
+    assert "How runs are saved (`docs/runs.md`)" in page
+    assert page.count("\n## ") == (ROOT / "README.md").read_text().count("\n## ")
+
+
+def test_every_extra_is_tried_by_itself():
+    assert set(CHECKS) == {NOTHING, *EXTRAS}
+
+
+def test_everything_that_is_required_has_a_lower_bound_and_an_exact_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    exact = {line.partition("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().split()}
+    for requirement in (*project["dependencies"], *chain.from_iterable(EXTRAS.values())):
+        name = re.match(r"[\w-]+", requirement)[0].lower()
+        assert name in exact, requirement
+        assert ">=" in requirement or name == "pandas", requirement
+
+
+def test_the_dockerfile_follows_the_rules():
+    linter = shutil.which("hadolint", path=Path(sys.executable).parent)
+    if linter is None:
+        pytest.skip("no hadolint")
+    done = subprocess.run([linter, "Dockerfile"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_dockerfile_installs_what_exists_and_runs_as_a_user():
+    text = (ROOT / "Dockerfile").read_text()
+    assert set(re.search(r"wheel\}\[([\w,]+)\]", text)[1].split(",")) <= set(EXTRAS)
+    sent = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().split() if line[0] == "!"}
+    copied = {name for line in re.findall(r"^COPY (.*) \S+$", text, re.MULTILINE) for name in line.split()}
+    assert copied | {"constraints.txt"} == sent
+    assert all((ROOT / name).exists() for name in sent)
+    assert re.findall(r"^USER (\d+)$", text, re.MULTILINE) == re.findall(r"--uid (\d+)", text) != ["0"]
+    assert 'ENTRYPOINT ["toppo"]' in text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["*.whl", "*.tar.gz"])
 def test_a_build_installs_and_trains_in_an_empty_environment(sdist, tmp_path, pattern):
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    archive = next(sdist.parent.glob(pattern))
-    pip = [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", archive]
-    subprocess.run(pip, check=True)
-    subprocess.run([python, "-m", "pip", "check"], check=True)
-    subprocess.run([python, "-c", SMOKE], check=True, cwd=tmp_path)
-    subprocess.run([python, "-m", "toppo", "--version"], check=True, cwd=tmp_path)
+    install(NOTHING, next(sdist.parent.glob(pattern)), tmp_path)
+    run("python -c", tmp_path, SMOKE)
+    use(NOTHING, tmp_path)
