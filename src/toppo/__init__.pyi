@@ -1,6 +1,6 @@
 """What editors and type checkers know of the package; a test keeps the settings equal to the algorithms'."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, Unpack
 
 from toppo.agent import Agent as Agent
@@ -87,35 +87,77 @@ class _DISC(_Shared, total=False):
 
 class ToPPO(Agent):
     def __init__(
-        self, env: EnvSource, *, seed: int | None = 0, preset: str = "default", **settings: Unpack[_ToPPO]
+        self,
+        env: EnvSource,
+        *,
+        seed: int | None = 0,
+        preset: str = "default",
+        env_kwargs: Mapping[str, object] | None = None,
+        **settings: Unpack[_ToPPO],
     ) -> None: ...
 
 class PPO(Agent):
     def __init__(
-        self, env: EnvSource, *, seed: int | None = 0, preset: str = "default", **settings: Unpack[_PPO]
+        self,
+        env: EnvSource,
+        *,
+        seed: int | None = 0,
+        preset: str = "default",
+        env_kwargs: Mapping[str, object] | None = None,
+        **settings: Unpack[_PPO],
     ) -> None: ...
 
 class TRPO(Agent):
     def __init__(
-        self, env: EnvSource, *, seed: int | None = 0, preset: str = "default", **settings: Unpack[_TRPO]
+        self,
+        env: EnvSource,
+        *,
+        seed: int | None = 0,
+        preset: str = "default",
+        env_kwargs: Mapping[str, object] | None = None,
+        **settings: Unpack[_TRPO],
     ) -> None: ...
 
 class GePPO(Agent):
     def __init__(
-        self, env: EnvSource, *, seed: int | None = 0, preset: str = "default", **settings: Unpack[_GePPO]
+        self,
+        env: EnvSource,
+        *,
+        seed: int | None = 0,
+        preset: str = "default",
+        env_kwargs: Mapping[str, object] | None = None,
+        **settings: Unpack[_GePPO],
     ) -> None: ...
 
 class OffPolicyTRPO(Agent):
     def __init__(
-        self, env: EnvSource, *, seed: int | None = 0, preset: str = "default", **settings: Unpack[_OffPolicyTRPO]
+        self,
+        env: EnvSource,
+        *,
+        seed: int | None = 0,
+        preset: str = "default",
+        env_kwargs: Mapping[str, object] | None = None,
+        **settings: Unpack[_OffPolicyTRPO],
     ) -> None: ...
 
 class OffPolicyPPO(Agent):
     def __init__(
-        self, env: EnvSource, *, seed: int | None = 0, preset: str = "default", **settings: Unpack[_OffPolicyPPO]
+        self,
+        env: EnvSource,
+        *,
+        seed: int | None = 0,
+        preset: str = "default",
+        env_kwargs: Mapping[str, object] | None = None,
+        **settings: Unpack[_OffPolicyPPO],
     ) -> None: ...
 
 class DISC(Agent):
     def __init__(
-        self, env: EnvSource, *, seed: int | None = 0, preset: str = "default", **settings: Unpack[_DISC]
+        self,
+        env: EnvSource,
+        *,
+        seed: int | None = 0,
+        preset: str = "default",
+        env_kwargs: Mapping[str, object] | None = None,
+        **settings: Unpack[_DISC],
     ) -> None: ...

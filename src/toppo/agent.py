@@ -31,7 +31,7 @@ from toppo.rundir.checkpoint import MANIFEST, Declared, Facts, newest_checkpoint
 from toppo.rundir.layout import Layout
 from toppo.runs.evaluate import evaluate_policy, frozen_actor
 from toppo.runs.presets import defaults, spec_for
-from toppo.runs.run import check_run, registered_source, setup_from
+from toppo.runs.run import check_run, registered_source, setup_from, source_for
 from toppo.runs.spec import Spec, algorithm, from_json, to_json
 from toppo.runs.state_io import check_arrays, state_from_arrays, state_to_arrays
 
@@ -57,6 +57,7 @@ class Agent:
         env: EnvSource | None = None,
         seed: int | None = 0,
         preset: str = "default",
+        env_kwargs: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
         """Make a new agent for an environment; every setting of the algorithm can be given by name.
@@ -74,7 +75,7 @@ class Agent:
                 f"{name} takes the environment and then settings by name, such as {name}('CartPole-v1', seed=1): "
                 "it chooses the network from the environment's spaces, so there is no policy to name"
             )
-        source = resolve(environments[0])
+        source = resolve(environments[0], env_kwargs)
         if source.num_envs is not None:
             settings = {"n_envs": source.num_envs, **settings}
         spec = spec_for(source, self.algo, 1, secrets.randbits(31) if seed is None else seed, preset, **settings)
@@ -118,7 +119,7 @@ class Agent:
                 f"{path} holds a {algorithm(spec.algo).title} agent: load it with toppo.load({str(path)!r})"
             )
         state = state_from_arrays(setup, checkpoint.arrays, checkpoint.facts.get("state", {}))
-        source = None if env is None else resolve(env)
+        source = None if env is None else source_for(spec, env)
         if source is None:
             with suppress(ToppoError):
                 source = registered_source(spec)
@@ -238,6 +239,7 @@ def _document(kind: type[Agent]) -> None:
     rows = [
         ("seed", int, 0, "Seed of everything random."),
         ("preset", str, "default", "Where the other settings start: default or paper."),
+        ("env_kwargs", Mapping[str, object] | None, None, "Arguments of the environment, as JSON data."),
     ]
     for settings in reversed(defaults(kind.algo, "")):
         hints = get_type_hints(type(settings))

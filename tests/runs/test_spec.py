@@ -57,7 +57,7 @@ def test_every_spec_survives_its_json(algo, steps, seed, gamma, lr, hidden, flag
 
 def test_the_json_holds_every_setting():
     data = to_json(example())
-    assert set(data) == {"schema", "env", "algo", "total_timesteps", "seed", "common", "config"}
+    assert set(data) == {"schema", "env", "algo", "total_timesteps", "seed", "common", "config", "env_kwargs"}
     assert set(data["common"]) == {f.name for f in dataclasses.fields(Common)}
     assert set(data["config"]) == {f.name for f in dataclasses.fields(ToPPOConfig)}
 

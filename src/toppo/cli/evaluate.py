@@ -8,7 +8,7 @@ from typing import Annotated
 from toppo import agent
 from toppo.cli.flags import OwnEnv, flag, parse, require_at_least
 from toppo.display.console import Terminal
-from toppo.envs import open_player, resolve
+from toppo.envs import open_player
 from toppo.errors import ToppoError
 from toppo.runs import run as runs
 from toppo.runs.evaluate import MAX_STEPS, evaluate_policy
@@ -42,7 +42,7 @@ def evaluate(arguments: list[str]) -> None:
     given = parse("evaluate", EvaluateFlags, arguments)
     require_at_least(given, episodes=1, max_steps=1, seed=0)
     trained = agent.load(given.run)
-    source = resolve(given.env) if given.env else runs.registered_source(trained.spec)
+    source = runs.source_for(trained.spec, given.env) if given.env else runs.registered_source(trained.spec)
     player = open_player(source)
     episodes = evaluate_policy(
         trained.state, trained.setup, player, given.episodes, given.seed, not given.stochastic, given.max_steps

@@ -1,7 +1,7 @@
 """Flags: every command declares its own as a typed record, and tyro fills it in."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
@@ -40,6 +40,19 @@ STEPS = tyro.constructors.PrimitiveConstructorSpec(
     str_from_instance=lambda value: [str(value)],
 )
 """An annotation for flags that count steps: 1e6 is welcome."""
+
+
+def env_kwargs_in(words: Iterable[str]) -> dict[str, object]:
+    """Read NAME=VALUE words; a value that is not JSON is text."""
+    found: dict[str, object] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not name or not equals:
+            raise ToppoError(f"--env-kwargs has {word!r}, but takes NAME=VALUE, such as continuous=true gravity=-9.8")
+        found[name] = text
+        with suppress(ValueError):
+            found[name] = json.loads(text)
+    return found
 
 
 def schedule_in(text: str) -> object:

@@ -14,7 +14,7 @@ import tyro
 from toppo.agent import default_workers
 from toppo.algos import REGISTRY
 from toppo.algos.settings import help_texts, schedules_of
-from toppo.cli.flags import SCHEDULE, STEPS, ExecutionFlags, OwnEnv, flag, parse, require_at_least
+from toppo.cli.flags import SCHEDULE, STEPS, ExecutionFlags, OwnEnv, env_kwargs_in, flag, parse, require_at_least
 from toppo.collect.faults import checked_fault_policy
 from toppo.display.console import Terminal, clock, live_view
 from toppo.display.progress import RunDisplay
@@ -23,7 +23,7 @@ from toppo.errors import ToppoError
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import run as runs
 from toppo.runs.presets import PRESETS, defaults, spec_for
-from toppo.runs.run import Observe, RunOptions, Tell
+from toppo.runs.run import Observe, RunOptions, Tell, must_be_named
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, algorithm, from_json
 
@@ -37,6 +37,9 @@ class TrainFlags:
     total_timesteps: Annotated[int, STEPS, flag("Environment steps to train for.")] = 1_000_000
     seed: Annotated[int, flag("Seed of everything random in the run.")] = 0
     preset: Annotated[str, flag(f"Where the settings start: {' or '.join(PRESETS)}.")] = "default"
+    env_kwargs: Annotated[
+        tuple[str, ...], flag("Arguments of the environment; values are JSON or text.", "NAME=VALUE")
+    ] = ()
     out: Annotated[Path | None, flag("Run directory (default: runs/ENV__ALGO__SEED__TIME).", "PATH")] = None
     own: object
     shared: object
@@ -117,7 +120,8 @@ def _settings_flags(values: object, text: str) -> type:
 def _spec_from(given: TrainFlags) -> Spec:
     try:
         settings = {**vars(given.shared), **vars(given.own)}
-        return spec_for(given.env, given.algo, given.total_timesteps, given.seed, preset=given.preset, **settings)
+        source = resolve(given.env, env_kwargs_in(given.env_kwargs))
+        return spec_for(source, given.algo, given.total_timesteps, given.seed, preset=given.preset, **settings)
     except ValueError as error:
         raise ToppoError(str(error)) from error
 
@@ -140,7 +144,7 @@ def _run_with_display(spec: Spec, root: Path, run: Callable[[Observe, Tell], obj
     if not console.is_terminal:
         console.say(f"{title}: {spec.total_timesteps:,} steps into {root}")
     began = time.monotonic()
-    named = "" if resolve(spec.env).is_registered else f" --env {spec.env}"
+    named = f" --env {spec.env}" if must_be_named(spec) else ""
     try:
         with live_view(console) as live:
             display = RunDisplay(title, console, live)

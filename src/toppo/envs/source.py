@@ -1,13 +1,14 @@
 """What an environment is.  ``resolve`` answers this once, for the id, function or object that a user gives."""
 
 import importlib
+import json
 import logging
 import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
 from ctypes.util import find_library
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -21,8 +22,8 @@ from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, ToppoError, first_lin
 EXTRAS = {"mujoco": "mujoco", "Box2D": "worlds", "minigrid": "worlds", "gymnasium_robotics": "worlds"}
 """The extra of toppo that brings a module."""
 
-EnvSource = str | Callable[[], Env] | Env | VectorEnv
-Address = Mapping[str, str]
+EnvSource = str | Callable[..., Env] | Env | VectorEnv
+Address = Mapping[str, Any]
 VecEnv = GymVecEnv | AtariGames  # several environments that one call steps
 
 
@@ -36,6 +37,7 @@ class Source:
     is_vector: bool = False  # does one call step several environments?
     is_registered: bool = False  # can Gymnasium make it without an import of a module that its id names?
     address: Address | None = None  # JSON data from which another process makes it; None if it must stay here
+    kwargs: Mapping[str, Any] = field(default_factory=dict)  # with which it is made; JSON data
 
     @property
     def is_object(self) -> bool:
@@ -52,13 +54,39 @@ class Source:
         return f"{self.name} (environment {index})"
 
 
-def resolve(env: EnvSource | Source) -> Source:
-    """Find out what an environment is.
+def resolve(env: EnvSource | Source, env_kwargs: Mapping[str, object] | None = None) -> Source:
+    """Find out what an environment is; ``env_kwargs`` are given to whatever makes it.
 
     Nothing is made, and nothing is imported except ale-py for an id that looks like one of its games.
     """
-    if isinstance(env, Source):
-        return env
+    source = env if isinstance(env, Source) else _resolve(env)
+    if not env_kwargs:
+        return source
+    kwargs = _json_data(env_kwargs)
+    if source.is_object:
+        raise ToppoError(
+            f"env_kwargs are for an id or a function, but {source.name} is made already: give them where it is made"
+        )
+    if source.kind == "atari":
+        raise ToppoError(f"env_kwargs are {kwargs}, but {source.name} takes none: its preprocessing is fixed")
+    return replace(source, kwargs=kwargs, address=source.address and {**source.address, "kwargs": kwargs})
+
+
+def _json_data(env_kwargs: Mapping[str, object]) -> Mapping[str, Any]:
+    """Check that the arguments can be stored; lists take the place of tuples."""
+    try:
+        if all(isinstance(name, str) for name in env_kwargs):
+            kwargs: dict[str, Any] = json.loads(json.dumps(dict(env_kwargs), allow_nan=False))
+            return kwargs
+    except (TypeError, ValueError):
+        pass
+    raise ToppoError(
+        f"env_kwargs are {env_kwargs!r:.200}, but must be names with JSON data, which the run's file can hold: give a "
+        "function that makes the environment instead"
+    )
+
+
+def _resolve(env: EnvSource) -> Source:
     if isinstance(env, str):
         return _from_id(env)
     if isinstance(env, gym.vector.VectorEnv):
@@ -80,10 +108,11 @@ def resolve(env: EnvSource | Source) -> Source:
 
 def from_address(address: Address) -> Source:
     """The Source that has this address."""
+    kwargs = address.get("kwargs")
     if "id" in address:
-        return resolve(address["id"])
+        return resolve(address["id"], kwargs)
     module, name = address["function"].split(":")
-    return resolve(getattr(importlib.import_module(module), name))
+    return resolve(getattr(importlib.import_module(module), name), kwargs)
 
 
 def _from_id(env_id: str) -> Source:
@@ -115,7 +144,7 @@ def _from_partial_make(make_it: "partial[Env]") -> Source:
     return Source(given=make_it, name=f"{name}({', '.join(arguments)})")
 
 
-def _import_path(function: Callable[[], Env]) -> str | None:
+def _import_path(function: Callable[..., Env]) -> str | None:
     """``module:name`` of a function that another process can import; None if there is no such path."""
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", "<")
@@ -132,7 +161,7 @@ def make(source: Source, render_mode: str | None = None) -> Env:
     if isinstance(given, gym.vector.VectorEnv):
         raise ToppoError(f"one environment is needed here, but {source.name} holds {given.num_envs}")
     try:
-        env = _make_id(source, render_mode) if isinstance(given, str) else given()
+        env = _make_id(source, render_mode) if isinstance(given, str) else given(**source.kwargs)
     except ToppoError:
         raise
     except ENV_EXCEPTIONS as error:
@@ -172,7 +201,7 @@ def _make_id(source: Source, render_mode: str | None) -> Env:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # version hints of Gymnasium; the id is the user's choice
-            return gym.make(env_id, disable_env_checker=True, **drawing)
+            return gym.make(env_id, disable_env_checker=True, **{**source.kwargs, **drawing})
     except (ModuleNotFoundError, gym.error.DependencyNotInstalled) as error:
         missing = getattr(error, "name", None) or getattr(error.__cause__, "name", None)  # Gymnasium's own has no name
         if missing is None:

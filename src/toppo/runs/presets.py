@@ -83,7 +83,15 @@ def spec_for(
     """A spec from a preset, with single settings changed by name, shared and own alike."""
     source = resolve(env)
     common, config = _changed(algorithm(algo).title, *defaults(algo, source, preset), settings)
-    return Spec(env=source.name, algo=algo, total_timesteps=total_timesteps, seed=seed, common=common, config=config)
+    return Spec(
+        env=source.name,
+        algo=algo,
+        total_timesteps=total_timesteps,
+        seed=seed,
+        common=common,
+        config=config,
+        env_kwargs=source.kwargs,
+    )
 
 
 def _changed(owner: str, common: Common, config: Any, settings: Mapping[str, object]) -> tuple[Common, Any]:

@@ -66,7 +66,7 @@ Tell = Callable[[str], object]  # takes a note or a warning in one sentence
 
 def setup_for(spec: Spec, env: EnvSource | Source) -> Setup:
     """The fixed parts of a run, after a check of its environment in this process."""
-    return check_run(spec, resolve(env))[0]
+    return check_run(spec, source_for(spec, env))[0]
 
 
 def check_run(spec: Spec, source: Source, options: RunOptions = IN_THIS_PROCESS) -> tuple[Setup, list[str]]:
@@ -96,7 +96,7 @@ def start(
 ) -> State:
     """Train a new run in a new directory."""
     layout = Layout(root.absolute())  # before the environment is made: it may change the working directory
-    run = _Run(spec, resolve(env), layout, options, observe, tell)
+    run = _Run(spec, source_for(spec, env), layout, options, observe, tell)
     if layout.root.exists() and (not layout.root.is_dir() or {p.name for p in layout.root.iterdir()} - BEFORE_THE_SPEC):
         raise ToppoError(
             f"{root} exists already: continue it with `toppo resume {root}` or choose another --out", CANNOT_CREATE
@@ -130,7 +130,7 @@ def resume(
             f"{root} was started with other versions ({', '.join(drift)}), and would not continue to the same "
             "numbers: install those, or continue all the same with --allow-drift"
         )
-    source = registered_source(spec) if env is None else resolve(env)
+    source = registered_source(spec) if env is None else source_for(spec, env)
     run = _Run(spec, source, layout, options, observe, tell)
     with exclusive(layout.lock):
         run.restore()
@@ -158,13 +158,36 @@ def writing(root: Path) -> Iterator[None]:
         ) from error
 
 
+def source_for(spec: Spec, env: EnvSource | Source) -> Source:
+    """The environment that the user names, made with the arguments of the run; an object is taken as it is."""
+    source = resolve(env)
+    return source if source.is_object or source.kwargs else resolve(source, spec.env_kwargs)
+
+
+def must_be_named(spec: Spec) -> bool:
+    """Must the user name the environment again whenever the run's file is read?"""
+    try:
+        registered_source(spec)
+    except ToppoError:
+        return True
+    return False
+
+
 def registered_source(spec: Spec) -> Source:
-    """The environment of an untrusted spec: only ids that are registered already are made."""
-    source = resolve(spec.env)
+    """The environment of an untrusted spec: only ids that are registered already are made.
+
+    Arguments are passed on to Gymnasium's own environments only: those of others may name code to import.
+    """
+    source = resolve(spec.env, spec.env_kwargs)
     if not source.is_registered:
         raise ToppoError(
             f"the run's environment {spec.env!r} is not registered with Gymnasium here; "
             "if you trust it, name it yourself with --env"
+        )
+    if source.kwargs and source.address is None:
+        raise ToppoError(
+            f"the run's file gives arguments to {spec.env!r}, which is not Gymnasium's own: if you trust them "
+            f"({dict(source.kwargs)!r:.200}), name the environment yourself with --env"
         )
     return source
 

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
@@ -33,6 +33,7 @@ class Spec:
     seed: int
     common: Common
     config: Any  # the algorithm's own settings
+    env_kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # JSON data
 
     def __post_init__(self) -> None:
         """Check what no single setting can know."""
@@ -81,6 +82,7 @@ def from_json(data: object) -> Spec:
             seed=_typed("seed", data["seed"], int),
             common=settings_from(Common, data["common"]),
             config=settings_from(chosen.config, data["config"]),
+            env_kwargs=_typed("env_kwargs", data.get("env_kwargs", {}), dict),
         )
     except (KeyError, TypeError, ValueError) as error:
         why = f"it lacks {error}" if isinstance(error, KeyError) else error

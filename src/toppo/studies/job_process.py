@@ -46,7 +46,7 @@ def run_job(job: JobData) -> None:
 
 def test_returns(spec: Spec, state: State) -> list[float]:
     """Play test episodes with the most likely actions; none of Atari, which is scored by its training games."""
-    source = resolve(spec.env)
+    source = resolve(spec.env, spec.env_kwargs)
     if source.kind == "atari":
         return []
     world = open_player(source)
