@@ -14,12 +14,13 @@ from posixpath import dirname, join, normpath, relpath
 
 from api import api
 from commands import commands
+from defaults import sb3_defaults
 from latex2mathml.converter import convert
 from notebooks import page_of
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
-GENERATED = {"commands": commands, "api": api}
+GENERATED = {"commands": commands, "api": api, "defaults": sb3_defaults}
 COPIED = {
     ".md",
     ".png",
