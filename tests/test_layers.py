@@ -30,10 +30,11 @@ TABLE: dict[str, set[str]] = {
     "runs": RUNS,
     "report": {"rundir", "plotting", "errors"},
     "studies": RUNS | {"studies"},
+    "tune": RUNS | {"studies", "report", "plotting", "tune"},
     "reproduce": RUNS | {"studies", "report", "plotting"},
     "agent": RUNS | {"display"},
     "export": RUNS | {"agent", "display"},
-    "cli": RUNS | {"agent", "display", "export", "studies", "reproduce", "report", "theory", "plotting", "__init__"},
+    "cli": RUNS | {"agent", "display", "export", "studies", "tune", "reproduce", "report", "theory", "plotting", "__init__"},
     "__init__": {"agent"},
     "__main__": {"cli"},
 }

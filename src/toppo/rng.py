@@ -20,6 +20,7 @@ class Stream(IntEnum):
     MEMORY_CHOICE = 4
     NETWORK_INIT = 5
     EVALUATION = 6
+    TUNING = 7
 
 
 def rng_for(seed: int, stream: Stream, *indices: int) -> np.random.Generator:

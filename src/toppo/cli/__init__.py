@@ -24,6 +24,7 @@ COMMANDS = {
     "export": Command("write the policy as an ONNX file or for NumPy alone", "toppo.cli.export:export"),
     "list": Command("show algorithms, environments, figures and studies", "toppo.cli.info:list_all"),
     "study": Command("train a grid of runs: algorithms x environments x seeds", "toppo.cli.study:study"),
+    "tune": Command("search good settings of an algorithm", "toppo.cli.tune:tune"),
     "report": Command("write one page about many runs: curves, statistics, times", "toppo.cli.study:report"),
     "reproduce": Command("make a figure of the paper, end to end", "toppo.cli.study:reproduce"),
     "theory": Command("check the lemmas of the paper on finite problems", "toppo.cli.info:theory"),

@@ -73,6 +73,11 @@ def check_run(spec: Spec, source: Source, options: RunOptions = IN_THIS_PROCESS)
     """Check the environment where it is going to live; return the run's fixed parts and notes on what is odd."""
     apart = options.workers and source.address is not None
     spaces, notes = check_env_in_subprocess(source, options.fault_policy.env_timeout) if apart else check_env(source)
+    return setup_from(spec, spaces), notes
+
+
+def setup_from(spec: Spec, spaces: Spaces) -> Setup:
+    """Return the fixed parts of a run, or refuse settings that do not suit these spaces."""
     limit = spaces.episode_limit
     steps = spec.config.n_steps // spec.common.n_envs
     if spec.common.reset_each_batch and (limit is None or steps < limit):
@@ -80,11 +85,6 @@ def check_run(spec: Spec, source: Source, options: RunOptions = IN_THIS_PROCESS)
             f"reset_each_batch needs whole episodes in a batch, but n_steps / n_envs is {steps} and an episode of "
             f"{spec.env} may last {limit or 'for ever'}: use --no-reset-each-batch, fewer --n-envs or more --n-steps"
         )
-    return setup_from(spec, spaces), notes
-
-
-def setup_from(spec: Spec, spaces: Spaces) -> Setup:
-    """Return the fixed parts of a run, or refuse an algorithm that cannot serve these settings or actions."""
     try:
         return new_setup(algorithm(spec.algo), spec.config, spec.common, spaces, spec.total_timesteps, spec.seed)
     except ValueError as error:

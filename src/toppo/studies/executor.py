@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, TypedDict
@@ -55,10 +56,10 @@ class LocalExecutor:
             self._places.append(run.cores)
         return {name: fault_of(run.process, run.log) for name, run in gone.items()}
 
-    def stop(self) -> None:
-        """Send SIGTERM to every process, so that the runs save and leave."""
-        for run in self._running.values():
-            run.process.send_signal(signal.SIGTERM)
+    def stop(self, names: Iterable[str]) -> None:
+        """Send SIGTERM to the processes of these runs, so that they save and leave."""
+        for name in names:
+            self._running[name].process.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         """Send SIGKILL to every process that is left."""

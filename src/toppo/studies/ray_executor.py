@@ -3,7 +3,7 @@
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,12 @@ class RayExecutor:
         ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
         return {self._running.pop(task): self._fault(task) for task in ready}
 
-    def stop(self) -> None:
-        """Interrupt the tasks as Ctrl-C would, so that they save."""
-        for task in self._running:
-            self._ray.cancel(task)
+    def stop(self, names: Iterable[str]) -> None:
+        """Interrupt the tasks of these runs as Ctrl-C would, so that they save."""
+        chosen = set(names)
+        for task, name in self._running.items():
+            if name in chosen:
+                self._ray.cancel(task)
 
     def close(self) -> None:
         """Leave the cluster, which ends the tasks of this study."""

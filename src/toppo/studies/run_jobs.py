@@ -95,7 +95,7 @@ def run_jobs(
         if request.signal is not None and not stopping:
             stopping = True
             waiting.clear()
-            executor.stop()
+            executor.stop(running)
         while waiting and executor.free():
             job = waiting.popleft()
             tries[job.name] += 1

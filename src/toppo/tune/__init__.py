@@ -1,0 +1,1 @@
+"""Tuning: a search for good settings whose trials are real runs."""
