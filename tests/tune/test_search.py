@@ -70,29 +70,35 @@ def test_more_trials_continue_a_search(straight, chosen, tmp_path):
     assert executor.started == []
 
 
+class Killed(BaseException):
+    """The end of a process, as far as the search can tell."""
+
+
 def test_killed_at_any_write_it_is_the_same_search(straight, chosen, tmp_path, monkeypatch):
-    """Ends the process (as far as the search can tell) before and after every single write into the storage."""
-
-    class Killed(BaseException):
-        pass
-
+    """Killed before or after a write into the storage, again and again; before each trial is pruned, in any case."""
     place = Place(tmp_path)
     left = 0
+    killed_before_pruning = set()
+
+    def count_down():
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Killed
 
     def killing(write):
-        def killed_or_not(*arguments):
-            nonlocal left
-            left -= 1
-            if left == 0:
+        def killed_or_not(trials, *arguments):
+            if write is original_prune and arguments[0].number not in killed_before_pruning:
+                killed_before_pruning.add(arguments[0].number)
                 raise Killed
-            result = write(*arguments)
-            left -= 1
-            if left == 0:
-                raise Killed
+            count_down()
+            result = write(trials, *arguments)
+            count_down()
             return result
 
         return killed_or_not
 
+    original_prune = Trials.prune
     for name in ("draw", "report", "finish", "prune"):
         monkeypatch.setattr(Trials, name, killing(getattr(Trials, name)))
     kills = 0
@@ -103,11 +109,11 @@ def test_killed_at_any_write_it_is_the_same_search(straight, chosen, tmp_path, m
             search(chosen, place, TRIALS)
         except Killed:
             kills += 1
-        left = 10**9
         before = ended
         ended = [row for row in rows(found_in(chosen, place)) if row.state != "running"]
         assert ended[: len(before)] == before
     assert kills > 10
+    assert killed_before_pruning
     assert rows(found_in(chosen, place)) == rows(straight[1])
 
 
