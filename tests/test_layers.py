@@ -34,7 +34,8 @@ TABLE: dict[str, set[str]] = {
     "reproduce": RUNS | {"studies", "report", "plotting"},
     "agent": RUNS | {"display"},
     "export": RUNS | {"agent", "display"},
-    "cli": RUNS | {"agent", "display", "export", "studies", "tune", "reproduce", "report", "theory", "plotting", "__init__"},
+    "cli": RUNS
+    | {"agent", "display", "export", "studies", "tune", "reproduce", "report", "theory", "plotting", "__init__"},
     "__init__": {"agent"},
     "__main__": {"cli"},
 }

@@ -42,6 +42,7 @@ def plan(seeds: int = 1, prune: bool = True, space: dict[str, object] = SPACE, *
     found = task(**where)
     search = Search(
         env=found.source.name,
+        env_kwargs={},
         algo=found.algo,
         total_timesteps=found.total_timesteps,
         seeds=seeds,

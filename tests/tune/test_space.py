@@ -1,6 +1,8 @@
 """The search space: its table, files of users, and what is refused before anything is written."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +50,13 @@ def test_a_file_names_ranges_choices_and_values(tmp_path):
     assert isinstance(space.searched["hidden"], Choices)
     spec = found.spec(0, space.settings({"n_epochs": 3, "gae_lambda": 0.5, "hidden": "[16, 16]"}))
     assert (spec.common.hidden, spec.common.n_epochs, spec.config.n_steps) == ((16, 16), 3, 64)
+
+
+def test_the_space_in_the_documentation_can_be_trained():
+    page = (Path(__file__).parents[2] / "docs" / "tune.md").read_text()
+    data = json.loads(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1])
+    space = space_from_json(data, task("CartPole-v1", "toppo"))
+    assert (set(space.searched), space.fixed) == ({"learning_rate", "n_epochs", "hidden"}, {"n_envs": 8})
 
 
 def test_a_value_that_needs_another_searched_value_is_allowed():

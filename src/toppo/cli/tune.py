@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 from toppo.algos import REGISTRY
-from toppo.cli.console import Terminal, live_view
-from toppo.cli.flags import STEPS, flag, parse, require_at_least
+from toppo.cli.flags import STEPS, env_kwargs_in, flag, parse, require_at_least
 from toppo.cli.tune_progress import TuneDisplay
 from toppo.collect.check_apart import check_env_in_subprocess
 from toppo.collect.faults import STRICT
+from toppo.display.console import Terminal, live_view
 from toppo.envs import resolve
 from toppo.envs.check import check_env
 from toppo.errors import BAD_DATA, ToppoError
@@ -48,6 +48,9 @@ class TuneFlags:
     seeds: Annotated[int, flag("Runs of every trial; their mean test return is the objective.")] = 1
     seed: Annotated[int, flag("Seed of the sampler, and of the first run of every trial.")] = 0
     prune: Annotated[bool, flag("End a trial whose learning curve stays below the median of the others.")] = True
+    env_kwargs: Annotated[
+        tuple[str, ...], flag("Arguments of ENV as NAME=VALUE, with VALUE as JSON or plain text.", "NAME=VALUE")
+    ] = ()
     space: Annotated[Path | None, flag("JSON file with ranges (default: the table of the algorithm).", "PATH")] = None
     print_space: Annotated[bool, flag("Print the ranges as JSON, and end.")] = False
     out: Annotated[Path | None, flag("Directory to write (default: runs/tune-ENV-ALGO).", "PATH")] = None
@@ -81,7 +84,7 @@ def tune(arguments: list[str]) -> None:
 
 def _plan(given: TuneFlags) -> Plan:
     """Check the environment, the algorithm and the space."""
-    source = resolve(given.env)
+    source = resolve(given.env, env_kwargs_in(given.env_kwargs))
     timeout = STRICT.env_timeout
     spaces, _ = check_env(source) if source.address is None else check_env_in_subprocess(source, timeout)
     task = Task(source, spaces, given.algo, given.total_timesteps)
@@ -91,6 +94,7 @@ def _plan(given: TuneFlags) -> Plan:
         task.spec(seed, space.fixed)
     search = Search(
         env=source.name,
+        env_kwargs=dict(source.kwargs),
         algo=given.algo,
         total_timesteps=given.total_timesteps,
         seeds=given.seeds,

@@ -9,8 +9,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from toppo.cli.console import Terminal, clock
 from toppo.cli.study_progress import SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_READS
+from toppo.display.console import Terminal, clock
 from toppo.studies.folder import Folder
 from toppo.tune.run_search import SearchStatus
 from toppo.tune.search import best_of

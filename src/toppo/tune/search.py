@@ -26,6 +26,7 @@ class Search(NamedTuple):
     """All that defines a search: with one job, the same search and versions give the same trials."""
 
     env: str
+    env_kwargs: dict[str, Any]  # JSON data
     algo: str
     total_timesteps: int  # of every run
     seeds: int  # runs of a trial
