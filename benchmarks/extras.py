@@ -7,6 +7,7 @@ Each is installed from the wheel with the versions of constraints.txt, or with t
 """
 
 import argparse
+import json
 import os
 import shlex
 import subprocess
@@ -17,7 +18,7 @@ import venv
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.page import write_page
+from benchmarks.page import RESULTS, write_page
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTHING = "none"
@@ -78,11 +79,19 @@ def main() -> None:
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, str(ROOT)]
         subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
         [wheel] = Path(folder).glob("*.whl")
-        found = {extra: tried(extra, wheel, newest=flags.newest) for extra in flags.only}
+        for extra in flags.only:
+            write_table(extra, tried(extra, wheel, newest=flags.newest))
+
+
+def write_table(extra: str, installed: Installed) -> None:
+    """Put a row into the table; the rows of other extras stay as they were measured."""
+    kept = RESULTS / "extras" / "results.json"
+    before = json.loads(kept.read_text()) if kept.is_file() else {}
+    found = {name: (before | {extra: installed._asdict()})[name] for name in CHECKS if name in {*before, extra}}
     text = "Each row is a fresh environment. In each, `pip check` is clean and the commands that use the extra succeed."
     head = ["| extra | packages | MB | seconds of pip |", "|---|---:|---:|---:|"]
-    rows = [f"| {extra} | {i.packages} | {i.megabytes:.0f} | {i.seconds:.0f} |" for extra, i in found.items()]
-    write_page("extras", "Extras", [text, "", *head, *rows], {extra: i._asdict() for extra, i in found.items()})
+    rows = [f"| {n} | {i['packages']} | {i['megabytes']:.0f} | {i['seconds']:.0f} |" for n, i in found.items()]
+    write_page("extras", "Extras", [text, "", *head, *rows], found)
 
 
 def tried(extra: str, wheel: Path, *, newest: bool) -> Installed:
@@ -90,7 +99,6 @@ def tried(extra: str, wheel: Path, *, newest: bool) -> Installed:
     with tempfile.TemporaryDirectory() as folder:
         installed = install(extra, wheel, Path(folder), newest=newest)
         use(extra, Path(folder))
-    print(extra, installed, flush=True)
     return installed
 
 

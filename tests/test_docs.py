@@ -148,5 +148,18 @@ def test_examples_run(path, tmp_path, monkeypatch):
     load_example(path)(2048)
 
 
+FIRST_PAGES = ["index", "first-agent", "own-environment", "from-stable-baselines3"]
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES)
+def test_the_python_of_the_first_pages_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / f"{page}.md").read_text(), re.MULTILINE | re.DOTALL)
+    shown = "\n".join(block for block in blocks if "stable_baselines3" not in block)
+    assert "import toppo" in shown
+    code = re.sub(r"learn\([\d_]+\)", "learn(2048)", shown)
+    exec(code, {"observation": [0.0, 0.0, 0.0, 0.0], "__name__": page})
+
+
 def test_there_are_examples():
     assert {"quickstart.py", "own_environment.py"} <= {p.name for p in EXAMPLES}
