@@ -94,7 +94,8 @@ def test_every_setting_is_a_flag_with_its_text_and_default(capsys, monkeypatch, 
             assert f"{line} (default: {default})" in flat, name
             assert bool(re.search(rf"--no-{name}\b(?!-)", text)) == (type(field.default) is bool), name
     others = (
-        "total-timesteps seed out workers checkpoint-every tensorboard on-nan env-timeout env-restarts evaluate-every"
+        "total-timesteps seed config print-config env-kwargs out workers checkpoint-every tensorboard on-nan "
+        "env-timeout env-restarts evaluate-every"
     )
     for name in others.split():
         assert f"--{name}" in text

@@ -1,15 +1,16 @@
 """Flags: every command declares its own as a typed record, and tyro fills it in."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
 
+from toppo.cli.words import checked_words, whole_number
 from toppo.collect.faults import OnNan
-from toppo.errors import USAGE, ToppoError, refuse_below, suggestion
+from toppo.errors import USAGE, ToppoError, refuse_below
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -20,16 +21,6 @@ Flags = TypeVar("Flags", bound="DataclassInstance")
 def flag(text: str, metavar: str | None = None) -> object:
     """Describe a flag, or an argument if its field has no default.  With a metavar, the text names the default."""
     return tyro.conf.arg(help=text, metavar=metavar, help_behavior_hint="" if metavar else None)
-
-
-def whole_number(text: str) -> int:
-    """Read a count such as 1000000, 1_000_000 or 1e6."""
-    with suppress(ValueError):
-        return int(text)
-    with suppress(ValueError):
-        if (number := float(text)).is_integer():
-            return int(number)
-    raise ValueError(f"{text} is not a whole number")
 
 
 STEPS = tyro.constructors.PrimitiveConstructorSpec(
@@ -95,13 +86,8 @@ class ExecutionFlags:
 
 def parse(command: str, kind: type[Flags], arguments: list[str], text: str | None = None) -> Flags:
     """Read the flags of a command; a mistake ends in an explanation and the exit code for usage."""
-    if {"-h", "--help"} & set(arguments):
-        arguments = ["--help"]  # tyro's help leaves out what was given already
-    known = ["--help", *_options_of(kind)]
-    for option in (word.partition("=")[0].replace("_", "-") for word in arguments if word.startswith("--")):
-        if option not in known:
-            way_out = suggestion(option, known, f"toppo {command} --help shows all")
-            raise ToppoError(f"toppo {command} has no option {option}: {way_out}")
+    asks_for_help = {"-h", "--help"} & set(arguments)  # tyro's help leaves out what was given already
+    arguments = ["--help"] if asks_for_help else checked_words(command, kind, arguments)
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.PositionalRequiredArgs)
     try:
         return tyro.cli(kind, args=arguments, prog=f"toppo {command}", description=text or kind.__doc__, config=config)
@@ -121,16 +107,3 @@ def changed_flags(flags: "DataclassInstance", *names: str) -> list[str]:
     asked = [field for field in fields(flags) if not names or field.name in names]
     changed = [field.name for field in asked if getattr(flags, field.name) != field.default]
     return [word for name in changed for word in (f"--{name.replace('_', '-')}", str(getattr(flags, name)))]
-
-
-def _options_of(kind: "type[DataclassInstance]") -> Iterator[str]:
-    """The options of a record, and of the records inside it."""
-    hints = get_type_hints(kind)
-    for field in fields(kind):
-        if is_dataclass(hints[field.name]):
-            yield from _options_of(hints[field.name])
-        elif field.default is not MISSING:
-            option = field.name.replace("_", "-")
-            yield f"--{option}"
-            if hints[field.name] is bool:
-                yield f"--no-{option}"

@@ -1,5 +1,6 @@
 """``toppo train`` and ``toppo resume``."""
 
+import json
 import os
 import time
 from argparse import ArgumentParser
@@ -7,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import tyro
 
@@ -22,10 +23,11 @@ from toppo.envs import resolve
 from toppo.errors import ToppoError
 from toppo.rundir.layout import Layout, read_json
 from toppo.runs import run as runs
-from toppo.runs.presets import PRESETS, defaults, spec_for
+from toppo.runs.config import Config, read_config
+from toppo.runs.presets import PRESETS, changed, defaults, spec_for
 from toppo.runs.run import Observe, RunOptions, Tell, must_be_named
 from toppo.runs.signals import Interrupted
-from toppo.runs.spec import Spec, algorithm, from_json
+from toppo.runs.spec import Spec, algorithm, from_json, to_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,10 @@ class TrainFlags:
     env_kwargs: Annotated[
         tuple[str, ...], flag("Arguments of the environment; values are JSON or text.", "NAME=VALUE")
     ] = ()
+    config: Annotated[Path | None, flag("YAML or JSON file with settings, such as a spec.json; flags win.", "FILE")] = (
+        None
+    )
+    print_config: Annotated[bool, flag("Print the settings as a config file, and exit.")] = False
     out: Annotated[Path | None, flag("Run directory (default: runs/ENV__ALGO__SEED__TIME).", "PATH")] = None
     own: object
     shared: object
@@ -58,13 +64,18 @@ class ResumeFlags:
 
 def train(arguments: list[str]) -> None:
     """Train a policy from scratch."""
-    algo, preset, env = _read_first(arguments)
-    given = _read_flags(algo, preset, env, arguments)
-    if given.env != env:  # a flag's value stood before the environment, which has defaults of its own
-        given = _read_flags(algo, preset, given.env, arguments)
-    spec = _spec_from(given)
+    first = _read_first(arguments)
+    given = _read_flags(first, arguments)
+    if given.env != first.env:  # a flag's value stood before the environment, which has defaults of its own
+        first = first._replace(env=given.env)
+        given = _read_flags(first, arguments)
+    spec = _spec_from(given, first.config)
+    if given.print_config:
+        print(json.dumps(to_json(spec), indent=1, sort_keys=True))
+        return
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    root = given.out or Path("runs") / f"{spec.env.replace('/', '-').replace(':', '-')}__{algo}__{spec.seed}__{stamp}"
+    env = spec.env.replace("/", "-").replace(":", "-")
+    root = given.out or Path("runs") / f"{env}__{spec.algo}__{spec.seed}__{stamp}"
     options = _run_options(given.execution, spec)
     _run_with_display(spec, root, partial(runs.start, spec, spec.env, root, options))
 
@@ -78,27 +89,47 @@ def resume(arguments: list[str]) -> None:
     _run_with_display(spec, given.run, resumed)
 
 
-def _read_first(arguments: list[str]) -> tuple[str, str, str]:
-    """Algorithm, preset and environment, read before the rest because the settings depend on them."""
+class First(NamedTuple):
+    """What is read before the rest, because the settings and their defaults depend on it."""
+
+    config: Config
+    algo: str
+    preset: str
+    env: str
+
+
+def _read_first(arguments: list[str]) -> First:
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--algo", nargs="?", default="toppo", const="toppo")
+    parser.add_argument("--config", nargs="?")
+    parser.add_argument("--algo", nargs="?")
     parser.add_argument("--preset", nargs="?", default="default", const="default")
     known, others = parser.parse_known_args(arguments)
-    env = next((word for word in others if not word.startswith("-")), "")
-    return algorithm(known.algo).name, known.preset, env
+    config = read_config(Path(known.config)) if known.config else Config()
+    env = next((word for word in others if not word.startswith("-")), config.env)
+    return First(config, algorithm(known.algo or config.algo).name, known.preset, env)
 
 
-def _read_flags(algo: str, preset: str, env: str, arguments: list[str]) -> TrainFlags:
-    """Read all flags, with the settings of this algorithm and their defaults on ENV."""
-    common, config = defaults(algo, env, preset)
-    title = algorithm(algo).title
+def _read_flags(first: First, arguments: list[str]) -> TrainFlags:
+    """Read all flags; their defaults are those of the config file, or else of this algorithm on ENV."""
+    config = first.config
+    title = algorithm(first.algo).title
+    try:
+        common, own_settings = changed(title, *defaults(first.algo, first.env, first.preset), config.settings)
+    except ValueError as error:
+        raise ToppoError(f"the config file cannot be used: {error}") from error
     shared = _settings_flags(
         common,
         "Settings that every algorithm has. A SCHEDULE is a number, linear (from the default to 0), or "
         "[[fraction of the run, value], ...].",
     )
-    own = _settings_flags(config, f"Settings of {title}.")
-    groups = [("shared", shared, shared()), ("own", Annotated[own, tyro.conf.arg(name=title)], own())]
+    own = _settings_flags(own_settings, f"Settings of {title}.")
+    hints = get_type_hints(TrainFlags, include_extras=True)
+    named = {"algo": first.algo, "total_timesteps": config.total_timesteps, "seed": config.seed}
+    groups: list[Any] = [("shared", shared, shared()), ("own", Annotated[own, tyro.conf.arg(name=title)], own())]
+    groups += [(name, hints[name], value) for name, value in named.items()]
+    if config.env:
+        env = hints["env"]
+        groups.append(("env", Annotated[env, tyro.conf.Positional], config.env))
     kind: type[TrainFlags] = make_dataclass("TrainFlags", groups, bases=(TrainFlags,), frozen=True, kw_only=True)
     return parse("train", kind, arguments, f"Train {title}. The defaults are those of {title} on ENV.")
 
@@ -117,10 +148,11 @@ def _settings_flags(values: object, text: str) -> type:
     return make_dataclass(type(values).__name__, flags, frozen=True, namespace={"__doc__": text})
 
 
-def _spec_from(given: TrainFlags) -> Spec:
+def _spec_from(given: TrainFlags, config: Config) -> Spec:
     try:
+        recorded = config.env_kwargs if given.env == config.env else {}
         settings = {**vars(given.shared), **vars(given.own)}
-        source = resolve(given.env, env_kwargs_in(given.env_kwargs))
+        source = resolve(given.env, recorded | env_kwargs_in(given.env_kwargs))
         return spec_for(source, given.algo, given.total_timesteps, given.seed, preset=given.preset, **settings)
     except ValueError as error:
         raise ToppoError(str(error)) from error

@@ -68,7 +68,7 @@ def defaults(algo: str, env: EnvSource | Source, preset: str = "default") -> tup
     chosen = algorithm(algo)
     kind = resolve(env).kind
     common = settings_from(Common, {**PRESETS[preset].shared[kind], **chosen.common})
-    return _changed(chosen.title, common, chosen.config(), PRESETS[preset].own.get((kind, algo), {}))
+    return changed(chosen.title, common, chosen.config(), PRESETS[preset].own.get((kind, algo), {}))
 
 
 def spec_for(
@@ -82,7 +82,7 @@ def spec_for(
 ) -> Spec:
     """A spec from a preset, with single settings changed by name, shared and own alike."""
     source = resolve(env)
-    common, config = _changed(algorithm(algo).title, *defaults(algo, source, preset), settings)
+    common, config = changed(algorithm(algo).title, *defaults(algo, source, preset), settings)
     return Spec(
         env=source.name,
         algo=algo,
@@ -94,7 +94,8 @@ def spec_for(
     )
 
 
-def _changed(owner: str, common: Common, config: Any, settings: Mapping[str, object]) -> tuple[Common, Any]:
+def changed(owner: str, common: Common, config: Any, settings: Mapping[str, object]) -> tuple[Common, Any]:
+    """Shared and own settings with some of them changed by name; ``owner`` stands in the refusal of unknown ones."""
     base = {**vars(common), **vars(config)}
     refuse_unknown(owner, settings, base)
     schedules = schedules_of(Common) | schedules_of(type(config))

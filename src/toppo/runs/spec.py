@@ -128,4 +128,6 @@ def _like(name: str, value: object, default: object) -> object:
         return tuple(_like(name, v, 0) for v in value)  # widths of layers
     if type(default) is float and type(value) is int and abs(value) < 2**53:
         return float(value)
+    if type(default) is int and isinstance(value, float) and value.is_integer():
+        return int(value)
     return _typed(name, value, type(default))
