@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from toppo.algos import REGISTRY
+from toppo.algos.settings import Common
 from toppo.cli import COMMANDS, main
 
 ROOT = Path(__file__).parent.parent
@@ -56,6 +57,26 @@ def test_the_settings_on_an_algorithms_page_are_those_of_the_code(algo):
     assert rows == [(f.name, shown(f.default), f.metadata["help"].replace("|", "!")) for f in settings]
     others = dict(re.findall(r"`(\w+)` = ([\w.-]+\w)", text))
     assert {name: json.loads(value) for name, value in others.items()} == REGISTRY[algo].common
+
+
+def test_the_page_of_settings_has_every_shared_setting():
+    def shown(value):
+        if isinstance(value, tuple):
+            return " ".join(map(str, value)) or "none"
+        return json.dumps(value) if type(value) is bool else f"{value:.4g}" if type(value) is float else str(value)
+
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE)
+    expected = [(f.name, shown(f.default), f.metadata["help"]) for f in dataclasses.fields(Common)]
+    assert rows[: len(expected)] == expected
+
+
+def test_the_config_file_on_the_page_of_settings_is_read(tmp_path, capsys):
+    text = (ROOT / "docs" / "settings.md").read_text()
+    (tmp_path / "mine.yaml").write_text(re.search(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1])
+    main(["train", "--config", str(tmp_path / "mine.yaml"), "--print-config"])
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["algo"], printed["common"]["gamma"], printed["common"]["hidden"]) == ("ppo", 0.9, [32, 32])
+    assert printed["config"]["clip_range"] == [[0.0, 0.2], [1.0, 0.1]]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
@@ -144,6 +165,8 @@ def test_examples_run(path, tmp_path, monkeypatch):
         pytest.importorskip("mujoco", reason="no MuJoCo")
     if path.name == "third_party.py":
         pytest.importorskip("minigrid", reason="no MiniGrid")
+    if path.name == "one_of_two_players.py":
+        pytest.importorskip("pettingzoo", reason="no PettingZoo")
     monkeypatch.chdir(tmp_path)
     load_example(path)(2048)
 

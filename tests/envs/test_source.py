@@ -140,3 +140,35 @@ def test_a_partial_of_gym_make_is_named_by_what_it_makes(arguments, named, name)
     # Only the bare id may be made again by its name.
     assert source.is_registered == (name in gym.registry)
     assert isinstance(make(source).unwrapped, gym.envs.classic_control.CartPoleEnv)
+
+
+class Foreign:
+    num_envs = 3
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        (
+            "envpool.python.api",
+            "EnvPool's environments take no seed at a reset.*: give the id that the task has in Gymnasium and n_envs=3",
+        ),
+        (
+            "stable_baselines3.common.vec_env",
+            "a VecEnv of Stable-Baselines3 .*the function that makes one environment and n_envs=3",
+        ),
+    ],
+)
+def test_environments_of_another_interface_are_refused_with_the_way(module, sentence):
+    """docs/environments.md says with which versions the real ones were tried; they are too large for the tests."""
+    env = type("Foreign", (Foreign,), {"__module__": module})()
+    for given in (env, lambda: env):
+        with pytest.raises(ToppoError, match=f"^Foreign: {sentence}"):
+            make(resolve(given))
+
+
+def test_a_game_of_pettingzoo_is_refused_with_the_way():
+    tictactoe = pytest.importorskip("pettingzoo.classic.tictactoe_v3", reason="no PettingZoo")
+    for given in (tictactoe.env(), tictactoe.env):
+        with pytest.raises(ToppoError, match="several agents, and toppo trains one: wrap yours"):
+            make(resolve(given))

@@ -22,6 +22,16 @@ from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, ToppoError, first_lin
 EXTRAS = {"mujoco": "mujoco", "Box2D": "worlds", "minigrid": "worlds", "gymnasium_robotics": "worlds"}
 """The extra of toppo that brings a module."""
 
+OTHERS = {
+    "envpool": "EnvPool's environments take no seed at a reset, and an episode could not be repeated: give the id that "
+    "the task has in Gymnasium{count}",
+    "stable_baselines3": "a VecEnv of Stable-Baselines3 does not reset single environments by a seed: give the id or "
+    "the function that makes one environment{count}; toppo normalises by itself",
+    "pettingzoo": "PettingZoo's environments have several agents, and toppo trains one: wrap yours as a gymnasium.Env "
+    "in which the other agents act inside step(), as docs/environments.md shows",
+}
+"""What to do with the environments of packages that have another interface than Gymnasium's."""
+
 EnvSource = str | Callable[..., Env] | Env | VectorEnv
 Address = Mapping[str, Any]
 VecEnv = GymVecEnv | AtariGames  # several environments that one call steps
@@ -86,7 +96,19 @@ def _json_data(env_kwargs: Mapping[str, object]) -> Mapping[str, Any]:
     )
 
 
+def _refuse_others(env: object) -> None:
+    """Refuse an environment of another interface with the way that leads to training."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(env).__mro__}
+    for package in packages & OTHERS.keys():
+        if package == "stable_baselines3" and isinstance(env, gym.Env):
+            continue  # its wrappers of single environments are Gymnasium's
+        count = getattr(env, "num_envs", None)
+        with_count = f" and n_envs={count}" if isinstance(count, int) else ""
+        raise ToppoError(f"{type(env).__name__}: {OTHERS[package].format(count=with_count)}")
+
+
 def _resolve(env: EnvSource) -> Source:
+    _refuse_others(env)
     if isinstance(env, str):
         return _from_id(env)
     if isinstance(env, gym.vector.VectorEnv):
@@ -171,6 +193,7 @@ def make(source: Source, render_mode: str | None = None) -> Env:
                 "3.9.0 and fail with 3.13.0 and later, so type pip install mujoco==3.9.0"
             ) from error
         raise EnvironmentFault(f"{source.name} cannot be made: it raised {in_one_line(error)}") from error
+    _refuse_others(env)
     if not isinstance(env, gym.Env):
         raise ToppoError(f"the environment function returned {type(env).__name__}, but must return a gymnasium.Env")
     return env
