@@ -39,7 +39,7 @@ class TuneExecutionFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class TuneFlags:
-    """Search good settings of an algorithm on ENV; the same command continues a search."""
+    """Search for good settings on ENV; the same command continues a search."""
 
     env: Annotated[str, flag("Gymnasium id, such as CartPole-v1 or package.module:Env-v0.", "ENV")]
     algo: Annotated[str, flag(f"One of {', '.join(REGISTRY)}.")] = "toppo"
