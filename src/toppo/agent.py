@@ -11,6 +11,7 @@ from typing import ClassVar, Self, get_type_hints
 
 import numpy as np
 
+from toppo import hub
 from toppo.algos.settings import help_texts
 from toppo.collect.actor import Actor, noise_for
 from toppo.collect.episodes import describe_failed_replays
@@ -97,10 +98,13 @@ class Agent:
 
     @classmethod
     def load(cls, path: str | Path, env: EnvSource | None = None) -> Self:
-        """Load what ``save`` wrote, or the newest checkpoint of a run directory.
+        """Load what ``save`` wrote, the newest checkpoint of a run directory, or ``hf://owner/name`` from the hub.
 
         Nothing in the files is executed.  The environment is made only if its id is registered or ``env`` is given.
         """
+        if str(path).startswith(hub.PREFIX):
+            with hub.downloaded(str(path)) as folder:
+                return cls.load(folder, env)
 
         def spec_and_setup(facts: Facts) -> tuple[Spec, Setup]:
             spec = from_json(facts.get("spec"))

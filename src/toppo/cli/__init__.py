@@ -22,6 +22,8 @@ COMMANDS = {
     "evaluate": Command("play episodes with a trained policy, and record a video", "toppo.cli.evaluate:evaluate"),
     "plot": Command("draw the learning curves of one or more runs", "toppo.cli.evaluate:plot"),
     "export": Command("write the policy as an ONNX file or for NumPy alone", "toppo.cli.export:export"),
+    "card": Command("write a model card: returns, curve, settings, how to use it", "toppo.cli.hub:card"),
+    "push": Command("upload a policy and its card to the Hugging Face hub", "toppo.cli.hub:push"),
     "list": Command("show algorithms, environments, figures and studies", "toppo.cli.info:list_all"),
     "study": Command("train a grid of runs: algorithms x environments x seeds", "toppo.cli.study:study"),
     "tune": Command("search good settings of an algorithm", "toppo.cli.tune:tune"),
