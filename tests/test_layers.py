@@ -32,10 +32,11 @@ TABLE: dict[str, set[str]] = {
     "studies": RUNS | {"studies"},
     "tune": RUNS | {"studies", "report", "plotting", "tune"},
     "reproduce": RUNS | {"studies", "report", "plotting"},
-    "agent": RUNS | {"display"},
-    "export": RUNS | {"agent", "display"},
+    "hub": {"rundir", "errors"},
+    "agent": RUNS | {"display", "hub"},
+    "export": RUNS | {"agent", "display", "hub", "report", "plotting"},
     "cli": RUNS
-    | {"agent", "display", "export", "studies", "tune", "reproduce", "report", "theory", "plotting", "__init__"},
+    | {"agent", "display", "hub", "export", "studies", "tune", "reproduce", "report", "theory", "plotting", "__init__"},
     "__init__": {"agent"},
     "__main__": {"cli"},
 }
