@@ -10,7 +10,7 @@ import toppo
 from toppo.agent import Agent
 from toppo.algos import REGISTRY
 from toppo.algos.settings import Common, help_texts
-from toppo.envs import Source
+from toppo.envs import EnvSource, Source
 from toppo.errors import ToppoError
 from toppo.learn.loop import Iteration
 from toppo.runs.presets import defaults
@@ -61,7 +61,7 @@ def _settings(kind: type, values: Any) -> str:
     rows = [
         [
             f"`{f.name}`",
-            f"`{_type(hints[f.name])}`",
+            f"`{_type(hints[f.name]).replace('|', 'or')}`",
             f"`{getattr(values, f.name)!r}`",
             texts[f.name].replace("|", "\\|"),
         ]
@@ -100,11 +100,15 @@ def _parameter(parameter: Parameter) -> str:
 
 def _fields(kind: Any) -> str:
     hints = inspect.get_annotations(kind, eval_str=True)
-    return _table([[f"`{name}`", f"`{_type(hints[name])}`"] for name in kind._fields], "field", "type")
+    return _table(
+        [[f"`{name}`", f"`{_type(hints[name]).replace('|', 'or')}`"] for name in kind._fields], "field", "type"
+    )
 
 
 def _type(hint: Any) -> str:
-    return inspect.formatannotation(hint).replace("toppo.", "").replace("collections.abc.", "").replace("|", "or")
+    named = {EnvSource: "EnvSource", EnvSource | None: "EnvSource | None"}
+    text = hint if isinstance(hint, str) else named.get(hint) or inspect.formatannotation(hint)
+    return text.replace("toppo.", "").replace("collections.abc.", "").replace("pathlib.", "")
 
 
 def _sentence(thing: Any) -> str:
