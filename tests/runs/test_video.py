@@ -6,12 +6,14 @@ import pytest
 import toppo
 from tests.support import probes
 from toppo.errors import IO_ERROR
-from toppo.runs.video import VideoError, record_video
+from toppo.runs.video import VideoError, VideoOptions, record_video
+
+A_SECOND = VideoOptions(seconds=1)
 
 
-def record(env_id, path):
+def record(env_id, path, options=A_SECOND):
     agent = toppo.PPO(env_id, seed=0, hidden=(8,))
-    return record_video(agent.state, agent.setup, agent.source, path, 0, seconds=1)
+    return record_video(agent.state, agent.setup, agent.source, path, 0, options)
 
 
 def test_a_video_of_an_episode(tmp_path):
@@ -24,6 +26,19 @@ def test_a_video_of_an_episode(tmp_path):
     frames, seconds = ffmpeg.count_frames_and_secs(str(tmp_path / "deep" / "video.mp4"))
     assert frames >= 10
     assert seconds > 0
+
+
+def test_a_video_has_the_length_and_the_height_that_are_asked_for(tmp_path):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="no ffmpeg: pip install 'toppo[video]'")
+    pytest.importorskip("pygame", reason="no pygame")
+    found = []
+    for name, options in (("small", VideoOptions(seconds=1, height=120)), ("long", VideoOptions(seconds=3))):
+        record("Pendulum-v1", tmp_path / f"{name}.mp4", options)
+        reader = ffmpeg.read_frames(str(tmp_path / f"{name}.mp4"))
+        about = next(reader)
+        reader.close()
+        found.append((about["size"], round(about["duration"])))
+    assert found == [((120, 120), 1), ((500, 500), 3)]
 
 
 def test_what_cannot_be_drawn_is_one_sentence(tmp_path, monkeypatch):

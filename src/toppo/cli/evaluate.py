@@ -13,7 +13,7 @@ from toppo.errors import ToppoError
 from toppo.runs import run as runs
 from toppo.runs.evaluate import MAX_STEPS, evaluate_policy
 from toppo.runs.spec import algorithm
-from toppo.runs.video import record_video
+from toppo.runs.video import VideoOptions, record_video
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,8 @@ class EvaluateFlags:
     seed: Annotated[int, flag("Seed of the episodes.")] = 0
     max_steps: Annotated[int, flag("Cut an episode off after so many steps, since some never end.")] = MAX_STEPS
     video: Annotated[Path | None, flag("Record the first seconds of an episode into this file (mp4).", "PATH")] = None
+    video_seconds: Annotated[int, flag("Length of the video.")] = VideoOptions().seconds
+    video_height: Annotated[int | None, flag("Its height in pixels (default: as it is drawn).", "INT")] = None
     env: OwnEnv = None
 
 
@@ -40,7 +42,7 @@ class PlotFlags:
 def evaluate(arguments: list[str]) -> None:
     """Play episodes with a trained policy, print their returns, and record a video if asked to."""
     given = parse("evaluate", EvaluateFlags, arguments)
-    require_at_least(given, episodes=1, max_steps=1, seed=0)
+    require_at_least(given, episodes=1, max_steps=1, seed=0, video_seconds=1, video_height=16)
     trained = agent.load(given.run)
     source = runs.source_for(trained.spec, given.env) if given.env else runs.registered_source(trained.spec)
     player = open_player(source)
@@ -57,7 +59,8 @@ def evaluate(arguments: list[str]) -> None:
         + (f"\n{cut} of them were cut off after {given.max_steps:,} steps (--max-steps)" if cut else "")
     )
     if given.video:
-        so_far = record_video(trained.state, trained.setup, source, given.video, given.seed)
+        options = VideoOptions(given.video_seconds, given.video_height)
+        so_far = record_video(trained.state, trained.setup, source, given.video, given.seed, options)
         console.say(f"video of the first seconds of an episode (return {so_far:.1f}): {given.video}")
 
 

@@ -175,15 +175,15 @@ def _import_path(function: Callable[..., Env]) -> str | None:
     return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is function else None
 
 
-def make(source: Source, render_mode: str | None = None) -> Env:
-    """Make one environment, or take the object that the user gave."""
+def make(source: Source, render_mode: str | None = None, height: int | None = None) -> Env:
+    """Make one environment, or take the object that the user gave; MuJoCo draws pictures of this height."""
     given = source.given
     if isinstance(given, gym.Env):
         return given
     if isinstance(given, gym.vector.VectorEnv):
         raise ToppoError(f"one environment is needed here, but {source.name} holds {given.num_envs}")
     try:
-        env = _make_id(source, render_mode) if isinstance(given, str) else given(**source.kwargs)
+        env = _make_id(source, render_mode, height) if isinstance(given, str) else given(**source.kwargs)
     except ToppoError:
         raise
     except ENV_EXCEPTIONS as error:
@@ -210,7 +210,7 @@ def open_vec_env(source: Source, count: int) -> VecEnv:
     return GymVecEnv(source.given)
 
 
-def _make_id(source: Source, render_mode: str | None) -> Env:
+def _make_id(source: Source, render_mode: str | None, height: int | None) -> Env:
     env_id = source.name
     # Not every environment takes these: they are given only when a picture is wanted.
     drawing: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
@@ -220,7 +220,8 @@ def _make_id(source: Source, render_mode: str | None) -> Env:
         if render_mode:
             # Drawing on a processor takes a tenth of a second for a picture of this size, and four times that at 480.
             # The camera follows the body, which otherwise runs out of the picture.
-            drawing |= {"width": 240, "height": 240, "camera_name": "track"}
+            side = height or 240
+            drawing |= {"width": side, "height": side, "camera_name": "track"}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # version hints of Gymnasium; the id is the user's choice

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Generator
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,9 +26,16 @@ class VideoError(ToppoError):
         super().__init__(sentence, IO_ERROR)
 
 
-def record_video(state: State, setup: Setup, source: Source, path: Path, seed: int, seconds: int = 8) -> float:
+class VideoOptions(NamedTuple):
+    """How an episode is recorded."""
+
+    seconds: int = 8
+    height: int | None = None  # in pixels; as the environment draws it if None
+
+
+def record_video(state: State, setup: Setup, source: Source, path: Path, seed: int, options: VideoOptions) -> float:
     """Record the beginning of an episode with the most likely actions; return what it has earned by then."""
-    env, render, fps = open_rendered(source)
+    env, render, fps = open_rendered(source, options.height)
     every = max(1, round(fps / 30))
     steps = count()
     encoder: Encoder | None = None
@@ -36,12 +44,12 @@ def record_video(state: State, setup: Setup, source: Source, path: Path, seed: i
         nonlocal encoder
         if next(steps) % every == 0:
             picture = draw(source.name, render)
-            encoder = encoder or open_encoder(path, picture, fps / every)
+            encoder = encoder or open_encoder(path, picture, fps / every, options.height)
             encoder.send(picture)
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        [result] = evaluate_policy(state, setup, env, 1, seed, max_steps=seconds * fps, after_step=add_frame)
+        [result] = evaluate_policy(state, setup, env, 1, seed, max_steps=options.seconds * fps, after_step=add_frame)
     except OSError as error:
         raise VideoError(f"{path} cannot be written: {str(error).splitlines()[0]}") from error
     finally:
@@ -51,14 +59,14 @@ def record_video(state: State, setup: Setup, source: Source, path: Path, seed: i
     return result.episode_return
 
 
-def open_encoder(path: Path, first: np.ndarray, fps: float) -> Encoder:
-    """Open an mp4 file for pictures of the size of the first.  [H, W, 3]"""
+def open_encoder(path: Path, first: np.ndarray, fps: float, height: int | None = None) -> Encoder:
+    """Open an mp4 file for pictures of the size of the first, scaled to another height if asked to.  [H, W, 3]"""
     try:
         from imageio_ffmpeg import write_frames
     except ImportError as error:
         raise VideoError(f"a video needs imageio-ffmpeg: {install_command('video')}") from error
-    height, width, _ = first.shape
-    encoder: Encoder = write_frames(str(path), (width, height), fps=fps, macro_block_size=2)
+    scale = ["-vf", f"scale=-2:{height - height % 2}"] if height else []  # the encoder needs even sides
+    encoder: Encoder = write_frames(str(path), first.shape[1::-1], fps=fps, macro_block_size=2, output_params=scale)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of forks, but this one only starts ffmpeg
         encoder.send(None)
@@ -79,14 +87,14 @@ def draw(env_id: str, render: Callable[[], object]) -> np.ndarray:
     return np.ascontiguousarray(picture[:height, :width])
 
 
-def open_rendered(source: Source) -> tuple[Player, Callable[[], object], int]:
+def open_rendered(source: Source, height: int | None = None) -> tuple[Player, Callable[[], object], int]:
     """Open an environment that can be drawn, with its render function and its frames per second."""
     if source.kind == "atari":  # the newest frame that the policy sees, four times as large for human eyes
         player = open_player(source)
         pixel = np.ones((4, 4, 3), np.uint8)
         return player, lambda: np.kron(player.row[-84 * 84 :].reshape(84, 84, 1), pixel), 60 // FRAMES
     try:
-        env = Environment(make(source, render_mode="rgb_array"), source.name)
+        env = Environment(make(source, "rgb_array", height), source.name)
     except EnvironmentFault as error:
         raise VideoError(f"{source.name} cannot be recorded: with render_mode='rgb_array', {error}") from error
     inner = env.env  # without the wrapper that forbids drawing before its own reset
