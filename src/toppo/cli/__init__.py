@@ -1,8 +1,10 @@
 """The command line: find the command, run it, and turn an error into one sentence and an exit code."""
 
 import sys
+import textwrap
 from contextlib import suppress
 from importlib import import_module
+from shutil import get_terminal_size
 from typing import NamedTuple, NoReturn
 
 from toppo import __version__
@@ -71,9 +73,16 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(0) from None
 
 
+def _at_words(sentence: str) -> str:
+    """Break a sentence between words for a terminal, which would break inside them."""
+    if not sys.stderr.isatty():
+        return sentence
+    return textwrap.fill(sentence, get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
+
+
 def _leave(sentence: str, code: int) -> NoReturn:
     # The sentence may quote an untrusted file: nothing of it may control the terminal.
     plain = "".join(c if c.isprintable() else "?" for c in sentence)
     with suppress(OSError):  # the terminal may have gone
-        print(f"toppo: {plain}", file=sys.stderr)
+        print(_at_words(f"toppo: {plain}"), file=sys.stderr)
     raise SystemExit(code)

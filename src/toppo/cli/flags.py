@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
@@ -88,9 +90,11 @@ def parse(command: str, kind: type[Flags], arguments: list[str], text: str | Non
     """Read the flags of a command; a mistake ends in an explanation and the exit code for usage."""
     asks_for_help = {"-h", "--help"} & set(arguments)  # tyro's help leaves out what was given already
     arguments = ["--help"] if asks_for_help else checked_words(command, kind, arguments)
+    # tyro wraps all of the help but this line.
+    description = fill(text or kind.__doc__ or "", get_terminal_size().columns)
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.PositionalRequiredArgs)
     try:
-        return tyro.cli(kind, args=arguments, prog=f"toppo {command}", description=text or kind.__doc__, config=config)
+        return tyro.cli(kind, args=arguments, prog=f"toppo {command}", description=description, config=config)
     except SystemExit as leave:
         raise SystemExit(USAGE if leave.code else 0) from None
 

@@ -184,10 +184,12 @@ def _run_with_display(spec: Spec, root: Path, run: Callable[[Observe, Tell], obj
     except Interrupted as stop:
         console.say(f"stopped by {stop}; saved.  Next: toppo resume {root}{named}")
         raise SystemExit(stop.code) from None
+    commands = (
+        f"  next    toppo evaluate {root}{named} --video {root}{os.sep}video.mp4",
+        f"          toppo plot {root} --out {root}{os.sep}curve.png",
+    )
     console.say(
         f"{title}: finished in {clock(time.monotonic() - began)}\n"
         f"  return  {display.mean_return()}\n"
-        f"  run     {root}{os.sep}\n"
-        f"  next    toppo evaluate {root}{named} --video {root}{os.sep}video.mp4\n"
-        f"          toppo plot {root} --out {root}{os.sep}curve.png"
+        f"  run     {root}{os.sep}\n" + "\n".join(console.at_words(command, " \\") for command in commands)
     )

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,15 +14,32 @@ class Terminal(Console):
     """A console that falls silent when its reader has gone, so that a run or a study continues."""
 
     def say(self, text: str) -> None:
-        """Print text as it is: without markup, colours or line breaks of our own."""
+        """Print text without markup or colours; a terminal gets lines that end between words."""
         try:
-            self.print(text, markup=False, highlight=False, soft_wrap=True)
+            self.print(self.at_words(text), markup=False, highlight=False, soft_wrap=True)
         except OSError:  # the terminal has gone
             mute()
+
+    def at_words(self, text: str, end: str = "") -> str:
+        """Break long lines between words for a terminal, which would break inside them; ``end`` closes a broken one."""
+        return at_words(text, self.width, end) if self.is_terminal else text
 
     def on_broken_pipe(self) -> None:
         """Discard all further output."""
         mute()
+
+
+def at_words(text: str, width: int, end: str = "") -> str:
+    """Break lines longer than ``width`` between words; what follows is indented, and ``end`` closes a broken line."""
+
+    def broken(line: str) -> str:
+        indent = " " * (len(line) - len(line.lstrip()) + 4 * bool(end))
+        parts = textwrap.wrap(
+            line, width - len(end), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        return f"{end}\n".join(parts)
+
+    return "\n".join(broken(line) if len(line) > width else line for line in text.splitlines())
 
 
 def mute() -> None:
