@@ -16,33 +16,29 @@ import time
 
 def inputs_of_an_update():
     """The program that improves the policy, and its inputs in the second iteration of a run."""
-    from toppo.collect.pool import open_pool
-    from toppo.envs import resolve
     from toppo.learn.loop import Loop
-    from toppo.learn.setup import initial_state, plan
+    from toppo.learn.session import open_session
+    from toppo.learn.setup import initial_state
     from toppo.learn.xla import prepare
     from toppo.runs.presets import spec_for
     from toppo.runs.run import setup_for
 
     prepare()
     setup = setup_for(spec_for("HalfCheetah-v5", "ppo", 10**6, 0, "paper"), "HalfCheetah-v5")
-    pool = open_pool(plan(setup), resolve("HalfCheetah-v5"), 0)
-    loop = Loop(setup, pool)
     seen = []
-    improve = loop.programs.improve
+    with open_session(setup, "HalfCheetah-v5") as session:
+        loop = Loop(setup, session.collector)
+        improve = loop.programs.improve
 
-    def spy(*inputs):
-        seen.append(inputs)
-        return improve(*inputs)
+        def spy(*inputs):
+            seen.append(inputs)
+            return improve(*inputs)
 
-    loop.programs = loop.programs._replace(improve=spy)
-    state = loop.warm_up(initial_state(setup))
-    for _ in range(2):
-        loop.start_collecting(state)
-        pool.finish()
-        pool.start = lambda *_: None
-        pool.finish = list
-        state = loop.iterate(state).state
+        loop.programs.improve = spy
+        state = loop.warm_up(initial_state(setup))
+        session.collector.start(state)
+        for _ in range(2):
+            state = loop.iterate(state).state
     return improve, seen[-1]
 
 

@@ -13,7 +13,7 @@ import toppo
 ROOT = Path(toppo.__file__).parent
 
 # Every part of the package, and all of our own code that it may import.  CONTRIBUTING.md shows the same table.
-LEARN = {"errors", "rng", "maths", "envs", "collect", "algos", "learn"}
+LEARN = {"errors", "rng", "maths", "jaxenvs", "envs", "collect", "algos", "learn"}
 RUNS = LEARN | {"rundir", "runs"}
 TABLE: dict[str, set[str]] = {
     "errors": set(),
@@ -22,7 +22,8 @@ TABLE: dict[str, set[str]] = {
     "plotting": {"rundir", "errors"},
     "display": set(),
     "theory": {"maths", "plotting", "errors"},
-    "envs": {"errors"},
+    "jaxenvs": {"errors"},
+    "envs": {"jaxenvs", "errors"},
     "collect": {"envs", "rng", "errors"},
     "algos": {"maths"},
     "learn": LEARN,

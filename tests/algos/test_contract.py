@@ -19,10 +19,10 @@ from tests.support.training import (
 )
 from toppo.algos import REGISTRY
 from toppo.algos.settings import Common
-from toppo.collect.pool import open_pool
 from toppo.learn import loop
 from toppo.learn.programs import GradientProgram, Programs
-from toppo.learn.setup import initial_state, plan
+from toppo.learn.session import open_session
+from toppo.learn.setup import initial_state
 from toppo.runs.state_io import state_from_arrays, state_to_arrays
 
 
@@ -100,9 +100,8 @@ def test_each_shape_compiles_once(algo, monkeypatch):
         algo, {}
     )
     setup = setup_for(algo, iterations=64 if algo == "disc" else 7, **more)
-    pool = open_pool(plan(setup), walk, 0)
-    turns = list(loop.train(setup, initial_state(setup), pool))
-    pool.close()
+    with open_session(setup, walk) as session:
+        turns = list(session.train(initial_state(setup)))
     sizes = {name: compiled(program) for name, program in vars(made[0]).items()}
     relabels, old = int(setup.algorithm.traits(setup.config).relabels), int(SHAPES[algo] > 1)
     expected = {"label": 1, "relabel": relabels * old, "prepare": 1 + old, "mean_kl": old, "known_mean_kl": 0}

@@ -11,10 +11,9 @@ from tests.support import worlds
 from tests.support.training import ALGOS, learned, on_host, setup_for, train_all
 from tests.support.worlds import ACTIONS, OBSERVATIONS, Anything, Combination, Forbidden, Glance, dictionary, masked
 from toppo.algos.contract import Segment
-from toppo.collect.pool import open_pool
-from toppo.learn import loop
 from toppo.learn.programs import next_values
-from toppo.learn.setup import initial_state, plan
+from toppo.learn.session import open_session
+from toppo.learn.setup import initial_state
 from toppo.runs.state_io import state_from_arrays, state_to_arrays
 
 # Every algorithm, every action space, every kind of observation, and the pairs that share code of their own.
@@ -72,12 +71,9 @@ def test_an_action_that_is_not_allowed_is_never_taken_and_has_no_probability(alg
 def test_worker_processes_give_the_same_bytes(source):
     setup, found = setup_for("ppo", source, n_envs=2), []
     for workers in (0, 2):
-        pool = open_pool(plan(setup), source, workers)
-        assert len(pool.pids()) == workers
-        try:
-            found.append([on_host(t.state.learner) for t in loop.train(setup, initial_state(setup), pool)])
-        finally:
-            pool.close()
+        with open_session(setup, source, workers) as session:
+            assert session.collector.processes() == workers
+            found.append([on_host(t.state.learner) for t in session.train(initial_state(setup))])
     for a, b in zip(*map(jax.tree.leaves, found), strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 

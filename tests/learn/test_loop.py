@@ -344,7 +344,7 @@ def test_the_critic_trains_on_all_that_was_drawn_or_on_the_newest_batch_alone(cr
     newest = state.memory[-1]
     draw = Draw((newest, state.memory[0]), (1.0, 1.0), 0.1)
     with open_session(setup, probes.walk) as session:
-        sample, of_critic = Loop(setup, session.pool).samples(state, draw, jnp.zeros_like(newest.adv))
+        sample, of_critic = Loop(setup, session.collector).samples(state, draw, jnp.zeros_like(newest.adv))
     assert len(sample.ret) == 128
     assert len(of_critic.ret) == rows
 
@@ -352,7 +352,7 @@ def test_the_critic_trains_on_all_that_was_drawn_or_on_the_newest_batch_alone(cr
 def test_every_iteration_has_minibatches_of_its_own():
     setup = setup_for("ppo")
     with open_session(setup, probes.walk) as session:
-        loop = Loop(setup, session.pool)
+        loop = Loop(setup, session.collector)
         first, again, second = (loop.minibatches(k, (1.0,)) for k in (0, 0, 1))
     assert first.tolist() == again.tolist()
     assert first.tolist() != second.tolist()
@@ -361,6 +361,6 @@ def test_every_iteration_has_minibatches_of_its_own():
 def test_open_episodes_do_not_count_in_the_warm_up_if_others_ended():
     setup = setup_for("ppo")
     with open_session(setup, probes.walk) as session:
-        state = Loop(setup, session.pool).warm_up(initial_state(setup))
-        ended = np.flatnonzero(session.pool.batch().ended[:, 0])
+        state = Loop(setup, session.collector).warm_up(initial_state(setup))
+        ended = np.flatnonzero(session.collector.batch().ended[:, 0])
     assert state.return_moments.n == ended[-1] + 1 < 64

@@ -11,12 +11,11 @@ import pytest
 from tests.support.probes import flip, walk
 from tests.support.settings import tiny
 from toppo.algos import REGISTRY
-from toppo.collect.episodes import OpenEpisode
 from toppo.collect.faults import SurvivedFault
-from toppo.collect.pool import Pool
 from toppo.envs import EnvSource, make, resolve
 from toppo.envs.spaces import describe
 from toppo.learn import loop
+from toppo.learn.host_collector import HostCollector
 from toppo.learn.loop import Iteration, train
 from toppo.learn.programs import Programs
 from toppo.learn.session import open_session
@@ -117,23 +116,23 @@ class Batch(NamedTuple):
 
 
 class Recorder:
-    """A pool that keeps a copy of every batch."""
+    """A collector that keeps a copy of every batch."""
 
-    def __init__(self, pool: Pool) -> None:
-        self.pool = pool
+    def __init__(self, collector: HostCollector) -> None:
+        self.collector = collector
         self.batches: list[Batch] = []
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.pool, name)
+        return getattr(self.collector, name)
 
-    def start(self, batch: int, episodes: tuple[OpenEpisode, ...]) -> None:
-        b = self.pool.buffers
+    def start(self, state: State) -> None:
+        self.collector.start(state)
+        b = self.collector.pool.buffers
         self._given = (b.mean.copy(), b.inv_std.copy(), [w.copy() for w in b.weights])
-        self.pool.start(batch, episodes)
 
     def finish(self) -> list[SurvivedFault]:
-        faults = self.pool.finish()
-        self.batches.append(Batch(*(x.copy() for x in self.pool.buffers.batch()), *self._given))
+        faults = self.collector.finish()
+        self.batches.append(Batch(*(x.copy() for x in self.collector.pool.buffers.batch()), *self._given))
         return faults
 
 
@@ -155,13 +154,13 @@ def record(algo: str, source: EnvSource, iterations: int, seed: int = 0, workers
     states = [on_host(state)]
     turns = []
     with open_session(setup, source, workers) as session:
-        pool = Recorder(session.pool)
-        for turn in train(setup, state, pool):
+        recorder = Recorder(session.collector)
+        for turn in train(setup, state, recorder):
             turns.append(turn._replace(state=None))
             states.append(on_host(turn.state))
-    first = len(pool.batches) - iterations
+    first = len(recorder.batches) - iterations
     return Recorded(
-        setup=setup, states=states, iterations=turns, warmup=pool.batches[:first], batches=pool.batches[first:]
+        setup=setup, states=states, iterations=turns, warmup=recorder.batches[:first], batches=recorder.batches[first:]
     )
 
 

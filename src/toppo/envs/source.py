@@ -10,14 +10,24 @@ from collections.abc import Callable, Mapping
 from ctypes.util import find_library
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import gymnasium as gym
 
 from toppo.envs.atari import AtariGames, is_game, names_of_game
 from toppo.envs.spaces import Env
 from toppo.envs.vector import GymVecEnv, VectorEnv
-from toppo.errors import ENV_EXCEPTIONS, EnvironmentFault, ToppoError, first_line, in_one_line, install_command
+from toppo.errors import (
+    ENV_EXCEPTIONS,
+    EnvironmentFault,
+    ToppoError,
+    first_line,
+    in_one_line,
+    install_command,
+    prefixed,
+)
+from toppo.jaxenvs import is_jax_env, library_of, make_jax_env
+from toppo.jaxenvs.protocol import JaxEnv
 
 EXTRAS = {"mujoco": "mujoco", "Box2D": "worlds", "minigrid": "worlds", "gymnasium_robotics": "worlds"}
 """The extra of toppo that brings a module."""
@@ -32,7 +42,7 @@ OTHERS = {
 }
 """What to do with the environments of packages that have another interface than Gymnasium's."""
 
-EnvSource = str | Callable[..., Env] | Env | VectorEnv
+EnvSource = str | Callable[..., Env] | Env | VectorEnv | JaxEnv
 Address = Mapping[str, Any]
 VecEnv = GymVecEnv | AtariGames  # several environments that one call steps
 
@@ -43,7 +53,7 @@ class Source:
 
     given: EnvSource
     name: str  # its id, or the name of the function or of the class inside all wrappers
-    kind: Literal["mujoco", "atari", "other"] = "other"  # Gymnasium's own MuJoCo tasks, ale-py's games
+    kind: Literal["mujoco", "atari", "minatar", "jax", "other"] = "other"  # Gymnasium's own MuJoCo tasks, games, ...
     is_vector: bool = False  # does one call step several environments?
     is_registered: bool = False  # can Gymnasium make it without an import of a module that its id names?
     address: Address | None = None  # JSON data from which another process makes it; None if it must stay here
@@ -53,6 +63,11 @@ class Source:
     def is_object(self) -> bool:
         """Does the environment exist already?  Then it belongs to the user, and there is only one of it."""
         return isinstance(self.given, gym.Env | gym.vector.VectorEnv)
+
+    @property
+    def is_jax(self) -> bool:
+        """Is the environment written in JAX?"""
+        return self.kind in ("jax", "minatar")
 
     @property
     def num_envs(self) -> int | None:
@@ -79,6 +94,10 @@ def resolve(env: EnvSource | Source, env_kwargs: Mapping[str, object] | None = N
         )
     if source.kind == "atari":
         raise ToppoError(f"env_kwargs are {kwargs}, but {source.name} takes none: its preprocessing is fixed")
+    if source.is_jax:
+        raise ToppoError(
+            f"env_kwargs are {kwargs}, but {source.name} takes none: make an environment of JAX in Python and give it"
+        )
     return replace(source, kwargs=kwargs, address=source.address and {**source.address, "kwargs": kwargs})
 
 
@@ -115,6 +134,8 @@ def _resolve(env: EnvSource) -> Source:
         return Source(given=env, name=type(env).__name__, is_vector=True)
     if isinstance(env, gym.Env):
         return Source(given=env, name=type(env.unwrapped).__name__)
+    if is_jax_env(env):
+        return Source(given=env, name=type(env).__name__, kind="jax")
     if not callable(env):
         raise ToppoError(
             f"{type(env).__name__} {env!r:.60} is not an environment: give an id, a gymnasium.Env, a function that "
@@ -138,6 +159,9 @@ def from_address(address: Address) -> Source:
 
 
 def _from_id(env_id: str) -> Source:
+    if library_of(env_id):
+        kind: Literal["jax", "minatar"] = "minatar" if env_id.endswith("-MinAtar") else "jax"
+        return Source(given=env_id, name=env_id, kind=kind, is_registered=True)
     if is_game(env_id):
         return Source(given=env_id, name=env_id, kind="atari", is_vector=True, is_registered=True)
     entry = gym.registry[env_id].entry_point if env_id in gym.registry else None
@@ -182,8 +206,16 @@ def make(source: Source, render_mode: str | None = None, height: int | None = No
         return given
     if isinstance(given, gym.vector.VectorEnv):
         raise ToppoError(f"one environment is needed here, but {source.name} holds {given.num_envs}")
+    if source.is_jax:
+        from toppo.envs.jax_env import JaxEnvInGymnasium
+
+        with prefixed(source.name):
+            return JaxEnvInGymnasium(jax_env(source))
     try:
-        env = _make_id(source, render_mode, height) if isinstance(given, str) else given(**source.kwargs)
+        if isinstance(given, str):
+            env = _make_id(source, render_mode, height)
+        else:
+            env = cast(Callable[..., Env], given)(**source.kwargs)
     except ToppoError:
         raise
     except ENV_EXCEPTIONS as error:
@@ -197,6 +229,11 @@ def make(source: Source, render_mode: str | None = None, height: int | None = No
     if not isinstance(env, gym.Env):
         raise ToppoError(f"the environment function returned {type(env).__name__}, but must return a gymnasium.Env")
     return env
+
+
+def jax_env(source: Source) -> JaxEnv:
+    """The environment written in JAX that a user named or gave."""
+    return make_jax_env(source.name) if isinstance(source.given, str) else cast(JaxEnv, source.given)
 
 
 def open_vec_env(source: Source, count: int) -> VecEnv:

@@ -10,22 +10,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.dtypes import canonicalize_dtype
 
 from toppo.algos.contract import AdamResult, Draw, Memory, PolicyUpdate, Sample, Segment, Tree
-from toppo.collect.episodes import Finished
 from toppo.collect.faults import SurvivedFault
 from toppo.collect.pinning import cores_used_by, pin, pinned_to, threads_of_xla
-from toppo.collect.pool import Pool
-from toppo.errors import LearnerFault
+from toppo.learn.collector import BatchStatistics, Collector
 from toppo.learn.critic import Background, CriticTask
-from toppo.learn.metrics import Episode, Metrics, episodes_of, metrics_of
-from toppo.learn.nets import actor_weights
+from toppo.learn.metrics import Episode, Metrics, metrics_of
 from toppo.learn.normaliser import normaliser_of, with_statistics
 from toppo.learn.programs import Programs
 from toppo.learn.setup import Setup, learning_rate, progress, scheduled
 from toppo.learn.state import State
-from toppo.maths.moments import mean_and_inv_std, no_data
+from toppo.maths.moments import no_data
 from toppo.rng import Stream, rng_for
 
 MAX_SINGLE_THREAD_PRODUCT = 1_500_000  # multiplications; with 2,400,000 XLA shares a product between two threads
@@ -41,13 +37,13 @@ class Iteration(NamedTuple):
     faults: list[SurvivedFault]  # of environments
 
 
-def train(setup: Setup, state: State, pool: Pool) -> Iterator[Iteration]:
+def train(setup: Setup, state: State, collector: Collector) -> Iterator[Iteration]:
     """Iterate until ``setup.total_timesteps`` steps are done.  The same state and setup give the same bytes."""
-    loop = Loop(setup, pool)
+    loop = Loop(setup, collector)
     while state.batches * setup.config.n_steps < setup.common.warmup_steps:
         state = loop.warm_up(state)
     if state.steps < setup.total_timesteps:
-        loop.start_collecting(state)
+        collector.start(state)
     while state.steps < setup.total_timesteps:
         iteration = loop.iterate(state)
         state = iteration.state
@@ -57,15 +53,15 @@ def train(setup: Setup, state: State, pool: Pool) -> Iterator[Iteration]:
 class Loop:
     """One iteration, step by step, in the order in which the data flow."""
 
-    def __init__(self, setup: Setup, pool: Pool) -> None:
+    def __init__(self, setup: Setup, collector: Collector) -> None:
         """Compile the programs, and decide who runs on which core; critic.py has the table."""
         self.setup = setup
-        self.pool = pool
+        self.collector = collector
         self.traits = setup.algorithm.traits(setup.config)
         self.programs = Programs(setup)
         self.prepared_minibatches: dict[tuple[int, tuple[float, ...]], np.ndarray] = {}
         self.warm_up_faults: list[SurvivedFault] = []
-        busy_cores = cores_used_by(len(pool.pids()))
+        busy_cores = cores_used_by(collector.processes())
         self.all_cores_busy = bool(busy_cores)
         self.cores = busy_cores if has_single_thread_products(setup) else []
         self.xla_threads = threads_of_xla()
@@ -73,23 +69,11 @@ class Loop:
 
     def warm_up(self, state: State) -> State:
         """Collect a batch that moves the statistics and nothing else; the policy acts in it without them."""
-        self.start_collecting(state._replace(obs_moments=no_data(state.obs_moments.mean.shape)))
-        self.warm_up_faults += self.pool.finish()
-        return with_statistics(self.setup, state, self.pool.buffers, use_open_episodes=True)[0]
-
-    def start_collecting(self, state: State) -> None:
-        """Hand the policy and the normaliser to the workers and let them collect."""
-        buffers = self.pool.buffers
-        buffers.mean[:], buffers.inv_std[:] = mean_and_inv_std(state.obs_moments)
-        weights = actor_weights(state.learner.params.policy, self.setup.spaces.action_size)
-        for target, weight in zip(buffers.weights, weights, strict=True):
-            if not np.isfinite(weight).all():
-                raise LearnerFault(
-                    f"iteration {state.iteration}: the policy's parameters are not finite; lower --learning-rate or "
-                    "check the rewards of the environment"
-                )
-            target[:] = weight
-        self.pool.start(state.batches, state.episodes)
+        self.collector.start(state._replace(obs_moments=no_data(state.obs_moments.mean.shape)))
+        self.warm_up_faults += self.collector.finish()
+        is_last = (state.batches + 1) * self.setup.config.n_steps >= self.setup.common.warmup_steps
+        use_open_episodes = is_last and state.return_moments.n == 0
+        return with_statistics(state, self.collector.statistics(state, use_open_episodes))
 
     def iterate(self, state: State) -> Iteration:
         """Collect, label, draw, improve, keep."""
@@ -103,33 +87,32 @@ class Loop:
             draw = self.draw(state, memory, gaps)
             with pinned_to(self.cores[:1], self.xla_threads):
                 update, background = self.improve(state, draw, values)
-        observed, finished = background.statistics()  # before the workers write into the buffers
+        statistics = background.statistics()  # before the workers write into the buffers
         clock.lap("update")
-        state = self.with_policy(observed, update)
+        state = self.with_policy(with_statistics(state, statistics), update)
         if state.steps < self.setup.total_timesteps:
-            self.start_collecting(state)
+            self.collector.start(state)
         clock.lap("start")
         kl = self.mean_kls(update, draw, memory)
         kept = self.setup.algorithm.keep(self.setup.config, memory, list(kl.values()))
         clock.lap("select")
         critic = background.critic()
         state = with_critic(state._replace(memory=kept), critic)
-        episodes = episodes_of(self.setup, state, finished)
+        episodes = statistics.finished
         metrics = metrics_of(self.setup, state, episodes, draw, kl, update, critic, explained)
         clock.lap("value")
         return Iteration(state=state, metrics=metrics, episodes=episodes, seconds=clock.laps, faults=faults)
 
     def finish_collecting(self) -> list[SurvivedFault]:
         """Wait for the batch, and return the faults that it and the warm-up survived."""
-        faults = self.warm_up_faults + self.pool.finish()
+        faults = self.warm_up_faults + self.collector.finish()
         self.warm_up_faults = []
         return faults
 
     def label(self, state: State) -> tuple[Segment, Array, Array]:
-        """Make the batch in the workers' buffers a Segment, labelled by the critic as it is now."""
-        # A copy: the workers write the next batch into these arrays while this one is still in use.
-        raw = jax.tree.map(lambda x: np.array(x, canonicalize_dtype(x.dtype)), self.pool.batch())
-        return self.programs.label(state.learner.params, raw, normaliser_of(state), np.int32(state.iteration))
+        """Make the batch that was collected a Segment, labelled by the critic as it is now."""
+        batch = self.collector.batch()
+        return self.programs.label(state.learner.params, batch, normaliser_of(state), np.int32(state.iteration))
 
     def relabel(self, state: State, memory: Memory) -> tuple[Memory, list[float]]:
         """Label old batches again if the algorithm does; also return mean |1 - pi_k/mu| of every batch, else 0."""
@@ -154,9 +137,7 @@ class Loop:
         done = progress(self.setup, state.steps)
         return self.setup.algorithm.draw(self.setup.config, memory, gaps, done, rng)
 
-    def improve(
-        self, state: State, draw: Draw, values: Array
-    ) -> tuple[PolicyUpdate, Background[tuple[State, list[Finished]]]]:
+    def improve(self, state: State, draw: Draw, values: Array) -> tuple[PolicyUpdate, Background[BatchStatistics]]:
         """Improve the policy; the critic and the statistics, which run beside it, may take longer."""
         learner = state.learner
         k = state.iteration
@@ -171,15 +152,14 @@ class Loop:
             critic.epochs.block_until_ready()
             return critic
 
-        def statistics() -> tuple[State, list[Finished]]:
+        def statistics() -> BatchStatistics:
             self.prepared_minibatches = {(k + 1, draw.weights): self.minibatches(k + 1, draw.weights)}
-            self.pool.draw_noise(state.batches + 1)
-            return with_statistics(self.setup, state, self.pool.buffers)
+            return self.collector.statistics(state)
 
         minibatches = self.minibatches(k, draw.weights)
         of_critic = minibatches if self.traits.critic_on_old else self.minibatches(k, draw.weights[:1])
         task = CriticTask(fit=fit, params=learner.params.value, opt=learner.value_opt, minibatches=of_critic)
-        background = Background[tuple[State, list[Finished]]](
+        background = Background[BatchStatistics](
             self.critic_thread,
             None if self.setup.common.shared_trunk else task,
             None if self.traits.stops_early else self.setup.common.n_epochs,

@@ -6,7 +6,6 @@ import numpy as np
 from jax import Array
 
 from toppo.algos.contract import AdamResult, Draw, PolicyUpdate
-from toppo.collect.episodes import Finished
 from toppo.errors import LearnerFault
 from toppo.learn.setup import Setup, learning_rate, scheduled
 from toppo.learn.state import State
@@ -22,16 +21,6 @@ class Episode(NamedTuple):
     env: int
     episode_return: float  # undiscounted
     length: int
-
-
-def episodes_of(setup: Setup, state: State, finished: list[Finished]) -> list[Episode]:
-    """Return the finished episodes with the training steps at which they ended."""
-    first = state.steps - setup.config.n_steps
-    steps = [first + f.t * setup.common.n_envs + f.env + 1 for f in finished]
-    return [
-        Episode(step=step, env=f.env, episode_return=float(f.rewards.sum()), length=len(f.rewards))
-        for step, f in zip(steps, finished, strict=True)
-    ]
 
 
 def metrics_of(

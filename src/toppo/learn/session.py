@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from toppo.collect.episodes import after_replay
 from toppo.collect.faults import STRICT, FailedReplays, FaultPolicy
-from toppo.collect.pool import Pool, open_pool
-from toppo.envs import EnvSource, Source
+from toppo.collect.pool import open_pool
+from toppo.envs import EnvSource, Source, resolve
+from toppo.learn.collector import Collector
+from toppo.learn.compiled_collector import CompiledCollector
+from toppo.learn.host_collector import HostCollector
 from toppo.learn.loop import Iteration, train
 from toppo.learn.setup import Setup, image_actor_factory, plan
 from toppo.learn.state import State
@@ -17,19 +19,19 @@ class Session(NamedTuple):
     """Open environments with the setup that trains in them."""
 
     setup: Setup
-    pool: Pool
+    collector: Collector
 
     def restore(self, state: State) -> tuple[State, FailedReplays]:
         """Bring the environments to where the state has them.
 
         An episode whose replay fails is given up, and a new one follows; the second value says why.
         """
-        failed = self.pool.restore(state.episodes)
-        return state._replace(episodes=after_replay(state.episodes, failed)), failed
+        episodes, failed = self.collector.restore(state.episodes)
+        return state._replace(episodes=episodes), failed
 
     def train(self, state: State) -> Iterator[Iteration]:
         """Iterate from ``state`` until ``setup.total_timesteps`` steps are done."""
-        return train(self.setup, state, self.pool)
+        return train(self.setup, state, self.collector)
 
 
 @contextmanager
@@ -37,8 +39,16 @@ def open_session(
     setup: Setup, source: EnvSource | Source, workers: int = 0, fault_policy: FaultPolicy = STRICT
 ) -> Iterator[Session]:
     """Open the environments in this process, or in ``workers`` processes; close them at the end."""
-    pool = open_pool(plan(setup), source, workers, fault_policy, image_actor_factory(setup))
+    collector = open_collector(setup, resolve(source), workers, fault_policy)
     try:
-        yield Session(setup, pool)
+        yield Session(setup, collector)
     finally:
-        pool.close()
+        collector.close()
+
+
+def open_collector(setup: Setup, source: Source, workers: int, fault_policy: FaultPolicy) -> Collector:
+    """Compile the environment's steps if it is written in JAX; otherwise open a pool of workers for it."""
+    if source.is_jax:
+        return CompiledCollector(setup, source, fault_policy)
+    pool = open_pool(plan(setup), source, workers, fault_policy, image_actor_factory(setup))
+    return HostCollector(setup, pool)

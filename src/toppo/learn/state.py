@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from jax import Array
 
     from toppo.algos.contract import Memory, Params
-    from toppo.collect.episodes import OpenEpisode
     from toppo.maths.moments import Moments
 
 
@@ -28,7 +27,7 @@ class State(NamedTuple):
     obs_moments: Moments
     return_moments: Moments
     memory: Memory
-    episodes: tuple[OpenEpisode, ...]
+    episodes: Any  # what the collector goes on from
     batches: int  # collected so far, no-op batches included
     iteration: int
     steps: int  # environment steps used for training

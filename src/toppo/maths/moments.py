@@ -20,18 +20,31 @@ def no_data(shape: tuple[int, ...]) -> Moments:
     return Moments(0.0, np.zeros(shape), np.ones(shape))
 
 
-def merge(old: Moments, data: np.ndarray) -> Moments:
-    """Moments of the old data and ``data`` [n, ...] together (pooled, unbiased)."""
-    new = float(len(data))
-    if new == 0:
-        return old
+class Summary(NamedTuple):
+    """How many values, their mean, and the sum of squared distances from it."""
+
+    n: float
+    mean: np.ndarray
+    squares: np.ndarray
+
+
+def summary(data: np.ndarray) -> Summary:
+    """Sum up data [n, ...]."""
+    if len(data) == 0:
+        return Summary(0.0, np.zeros(data.shape[1:]), np.zeros(data.shape[1:]))
     data = np.asarray(data, np.float64)
     mean = data.mean(0)
-    squares = np.square(data - mean).sum(0)
-    total = old.n + new
-    between = (new / total) * old.n * np.square(mean - old.mean)
-    var = (squares + old.var * max(0.0, old.n - 1) + between) / max(1.0, total - 1)
-    return Moments(total, (new * mean + old.n * old.mean) / total, var)
+    return Summary(float(len(data)), mean, np.square(data - mean).sum(0))
+
+
+def merge(old: Moments, new: Summary) -> Moments:
+    """Moments of the old data and the new together (pooled, unbiased)."""
+    if new.n == 0:
+        return old
+    total = old.n + new.n
+    between = (new.n / total) * old.n * np.square(new.mean - old.mean)
+    var = (new.squares + old.var * max(0.0, old.n - 1) + between) / max(1.0, total - 1)
+    return Moments(total, (new.n * new.mean + old.n * old.mean) / total, var)
 
 
 def standard_deviation(moments: Moments) -> np.ndarray:

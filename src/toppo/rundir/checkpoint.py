@@ -24,7 +24,10 @@ SCHEMA = 1
 MAX_ARRAY_BYTES = 2_000_000_000
 MAX_HEADER_BYTES = 10_000_000
 MAX_ARRAYS = 10_000
-DTYPES = {"BOOL": "?", "U8": "u1", "I32": "i4", "I64": "i8", "F32": "f4", "F64": "f8"}  # of safetensors and NumPy
+# Of safetensors and NumPy.
+FLOATS = {"F16": "f2", "F32": "f4", "F64": "f8"}
+INTEGERS = {"I8": "i1", "I16": "i2", "I32": "i4", "I64": "i8", "U8": "u1", "U16": "u2", "U32": "u4", "U64": "u8"}
+DTYPES = {"BOOL": "?", **FLOATS, **INTEGERS}
 ARRAYS = "arrays.safetensors"
 MANIFEST = "manifest.json"
 

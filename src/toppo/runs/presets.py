@@ -54,9 +54,10 @@ ATARI_OWN: dict[tuple[str, str], Mapping[str, object]] = {
     ("atari", "trpo"): {"shared_trunk": False},
     ("atari", "otrpo"): {"shared_trunk": False},
 }
+JAX = {"jax": {"n_envs": 64}, "minatar": {"n_envs": 64}}
 # Appendix A.3 of the paper, table "Hyperparameters for ToPPO on Mujoco tasks", and the code it builds on: gamma,
 # lambda, epochs, minibatches, Adam and the networks are the defaults of ``Common``; batches start with a reset.
-PAPER = Preset(shared={"mujoco": {"reset_each_batch": True}, "atari": ATARI, "other": {}}, own=ATARI_OWN)
+PAPER = Preset(shared={"mujoco": {"reset_each_batch": True}, "atari": ATARI, "other": {}, **JAX}, own=ATARI_OWN)
 DEFAULT = PAPER
 PRESETS = {"default": DEFAULT, "paper": PAPER}
 

@@ -10,27 +10,27 @@ import numpy as np
 from jax import ShapeDtypeStruct
 
 from toppo.algos.contract import Normaliser, Segment, Tree
-from toppo.collect.episodes import OpenEpisode
 from toppo.collect.plan import RawBatch
 from toppo.learn.programs import label
 from toppo.learn.setup import Setup, initial_learner
 from toppo.learn.state import State
 from toppo.maths.moments import Moments
 from toppo.rundir.checkpoint import CheckpointError, Declared, Facts
+from toppo.runs.episodes_io import STATES, count, episodes_from_tree, episodes_template, episodes_to_arrays
 
 
 def state_to_arrays(state: State) -> tuple[dict[str, np.ndarray], dict[str, object]]:
     """Everything in the state: arrays by name, and counters."""
-    episode_arrays = ("actions", "rewards", "obs")
+    episodes, started = episodes_to_arrays(state.episodes)
     tree = {
         "learner": state.learner,
         "memory": state.memory,
-        "episode": [{name: getattr(episode, name) for name in episode_arrays} for episode in state.episodes],
+        **episodes,
         "moments": {"obs": state.obs_moments, "return": state.return_moments},
     }
     counters = {
         "memory": len(state.memory),
-        "started": [episode.started for episode in state.episodes],
+        **started,
         "batches": state.batches,
         "iteration": state.iteration,
         "steps": state.steps,
@@ -40,26 +40,19 @@ def state_to_arrays(state: State) -> tuple[dict[str, np.ndarray], dict[str, obje
 
 def check_arrays(setup: Setup, arrays: Mapping[str, Declared], counters: Facts) -> Tree:
     """Refuse arrays of other names, types or shapes than the spec implies; return these as a tree."""
-    spaces = setup.spaces
     float64 = partial(ShapeDtypeStruct, dtype=np.float64)
-    obs = ShapeDtypeStruct((spaces.row_size,), spaces.row_dtype)
-
-    def actions(length: tuple[int, ...]) -> Tree:
-        return ShapeDtypeStruct((*length, *spaces.action_row), np.int32 if spaces.discrete else np.float32)
 
     def moments(shape: tuple[int, ...]) -> Tree:
         return {"n": float64(()), "mean": float64(shape), "var": float64(shape)}
 
     with _refusing_misfits():
-        envs = len(counters["started"])
-        if envs != setup.common.n_envs or counters["memory"] * len(Segment._fields) > len(arrays):
+        if counters["memory"] * len(Segment._fields) > len(arrays):
             raise ValueError("it holds other arrays than the spec implies")
-        lengths = [arrays[f"episode/{i}/rewards"].shape[:1] for i in range(envs)]
         tree = {
             "learner": jax.eval_shape(lambda: initial_learner(setup)),
             "memory": _segment_templates(setup, arrays, counters["memory"]),
-            "episode": [{"actions": actions(n), "rewards": float64(n), "obs": obs} for n in lengths],
-            "moments": {"obs": moments((spaces.obs_size,)), "return": moments(())},
+            **episodes_template(setup, arrays, counters),
+            "moments": {"obs": moments((setup.spaces.obs_size,)), "return": moments(())},
         }
         expected = {name: Declared(leaf.dtype, leaf.shape) for name, leaf in _named_leaves(tree).items()}
         for name, (dtype, shape) in expected.items():
@@ -76,19 +69,18 @@ def state_from_arrays(setup: Setup, arrays: Mapping[str, np.ndarray], counters: 
     template = check_arrays(setup, declared, counters)
     with _refusing_misfits():
         for name, array in arrays.items():
-            if not np.isfinite(array).all():
+            if not name.startswith(STATES) and not np.isfinite(array).all():
                 raise ValueError(f"{name} holds a value that is not finite")
         tree = jax.tree.unflatten(jax.tree.structure(template), [arrays[name] for name in _named_leaves(template)])
-        episodes = zip(counters["started"], tree["episode"], strict=True)
         return State(
             learner=jax.tree.map(jnp.asarray, tree["learner"]),
             obs_moments=_moments(**tree["moments"]["obs"]),
             return_moments=_moments(**tree["moments"]["return"]),
             memory=tuple(jax.tree.map(jnp.asarray, tree["memory"])),
-            episodes=tuple(OpenEpisode(started=_count(started), **episode) for started, episode in episodes),
-            batches=_count(counters["batches"]),
-            iteration=_count(counters["iteration"]),
-            steps=_count(counters["steps"]),
+            episodes=episodes_from_tree(tree, counters),
+            batches=count(counters["batches"]),
+            iteration=count(counters["iteration"]),
+            steps=count(counters["steps"]),
         )
 
 
@@ -138,9 +130,3 @@ def _moments(n: np.ndarray, mean: np.ndarray, var: np.ndarray) -> Moments:
     if n < 0 or np.any(var < 0):
         raise ValueError("its moments have a negative count or variance")
     return Moments(float(n), mean, var)
-
-
-def _count(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is not a count")
-    return value
