@@ -46,6 +46,8 @@ class _ToPPO(_PPO, total=False):
     n_policies: int
     alpha: float
     select: bool
+    n_old: int
+    age_weights: bool
     adapt_eps: bool
     recompute_adv: bool
     critic_on_old: bool

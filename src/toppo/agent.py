@@ -77,8 +77,6 @@ class Agent:
                 "it chooses the network from the environment's spaces, so there is no policy to name"
             )
         source = resolve(environments[0], env_kwargs)
-        if source.num_envs is not None:
-            settings = {"n_envs": source.num_envs, **settings}
         spec = spec_for(source, self.algo, 1, secrets.randbits(31) if seed is None else seed, preset, **settings)
         setup, notes = check_run(spec, source)
         for note in notes:

@@ -125,7 +125,7 @@ def test_settings_of_another_algorithm_are_not_offered(capsys):
             "CartPole-v1: disc needs continuous actions, but the environment's are discrete: use another algorithm",
         ),
         (
-            ["Pendulum-v1", "--reset-each-batch", "--n-steps", 128],
+            ["Pendulum-v1", "--reset-each-batch", "--n-steps", 128, "--n-envs", 1],
             "reset_each_batch needs whole episodes in a batch, but n_steps / n_envs is 128 and an episode of "
             "Pendulum-v1 may last 200: use --no-reset-each-batch, fewer --n-envs or more --n-steps",
         ),
@@ -331,7 +331,7 @@ def test_the_defaults_of_an_environment_do_not_depend_on_where_it_stands(empty_f
 @pytest.mark.parametrize("order", [("HalfCheetah-v5", "--algo", "toppo"), ("--algo", "toppo", "HalfCheetah-v5")])
 def test_help_shows_the_defaults_of_the_environment(order, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    flat = re.sub(r"[\s│|]+", " ", help_of(capsys, "train", *order))
+    flat = re.sub(r"[\s│|]+", " ", help_of(capsys, "train", *order, "--preset", "paper"))
     line = help_texts(Common)["reset_each_batch"]
     assert f"{line} (default: True)" in flat
 

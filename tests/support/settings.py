@@ -5,7 +5,14 @@ from typing import Any
 
 def tiny(**settings: Any) -> dict[str, Any]:
     """Settings of a run whose update takes milliseconds; each of them, and any other, can be given."""
-    return {"n_steps": 64, "n_minibatches": 4, "n_epochs": 2, "hidden": (8,), "warmup_steps": 64} | settings
+    return {
+        "preset": "paper",
+        "n_steps": 64,
+        "n_minibatches": 4,
+        "n_epochs": 2,
+        "hidden": (8,),
+        "warmup_steps": 64,
+    } | settings
 
 
 def tiny_flags(**settings: Any) -> list[str]:

@@ -6,13 +6,13 @@ from typing import Any
 
 from tests.support.settings import tiny
 
-SETTINGS = tiny(n_steps=256, warmup_steps=256)
+SETTINGS = {name: value for name, value in tiny(n_steps=256, warmup_steps=256).items() if name != "preset"}
 ARMS = [{"algo": algo, "settings": SETTINGS, "name": algo} for algo in ("toppo", "ppo")]
 
 
 def study_file(folder: Path, steps: int, arms: list[dict[str, Any]] = ARMS, env: str = "Pendulum-v1") -> Path:
     """One run per arm."""
-    grid = {"arms": arms, "envs": [env], "total_timesteps": steps, "seeds": 1}
+    grid = {"arms": arms, "envs": [env], "total_timesteps": steps, "seeds": 1, "preset": "paper"}
     path = folder / "small.json"
     path.write_text(json.dumps({"schema": 2, "grids": [grid]}))
     return path

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from toppo.algos import ppo
-from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Segment, Traits
 from toppo.algos.optimise import TrustRegion, adam_update, trust_region_update
 from toppo.algos.schedules import Schedule, value_at
 from toppo.algos.settings import Common, require, require_above, require_least, setting
@@ -29,6 +29,8 @@ class ToPPOConfig:
     n_policies: int = setting(5, "N: batches held in M at most, the newest included.")
     alpha: float = setting(0.03, "Batches whose policy mu has KL(mu || pi) above this are deleted.")
     select: bool = setting(True, "Delete by alpha; without it M holds the last N batches.")
+    n_old: int = setting(1, "Old batches per update, drawn from M at random; n_policies - 1 for all.")
+    age_weights: bool = setting(False, "Weights that fall with the age of a batch, from n_policies to 1.")
     adapt_eps: bool = setting(False, "Clip range by Lemma 4.1: 8 clip_range / (|M| + 4), and 2 clip_range if |M| = 1.")
     recompute_adv: bool = setting(False, "Label old batches again with the newest critic instead of keeping A^mu.")
     critic_on_old: bool = setting(True, "Train the critic on the old batch too.")
@@ -40,7 +42,7 @@ class ToPPOConfig:
     def __post_init__(self) -> None:
         require_least(self, 1, "n_steps", "n_policies")
         require_above(self, 0, "clip_range", "delta")
-        require_least(self, 0, "alpha")
+        require_least(self, 0, "alpha", "n_old")
         known = self.improve in ("adam", "trust_region")
         require(known, f"improve is {self.improve!r}, but must be 'adam' or 'trust_region'")
 
@@ -65,11 +67,23 @@ def traits(config: ToPPOConfig) -> Traits:
 
 
 def draw(config: ToPPOConfig, memory: Memory, gaps: list[float], progress: float, rng: np.random.Generator) -> Draw:
-    """Train on the newest batch and on one uniformly drawn old batch, if M has any."""
+    """Train on the newest batch and on uniformly drawn old batches, as far as M has any."""
     clip_range = value_at(config.clip_range, progress)
     clip_eps = lemma_4_1(2 * clip_range, len(memory)) if config.adapt_eps else clip_range
-    segments = newest_and_random(memory, 1, rng)
-    return Draw(segments, (1.0,) * len(segments), clip_eps)
+    segments = newest_and_random(memory, config.n_old, rng)
+    return Draw(segments, weights(config, segments), clip_eps)
+
+
+def weights(config: ToPPOConfig, segments: tuple[Segment, ...]) -> tuple[float, ...]:
+    """Return equal weights, or weights by age: n_policies for the newest batch, 1 less for each update, at least 1.
+
+    Their mean is 1.
+    """
+    if not config.age_weights:
+        return (1.0,) * len(segments)
+    ages = [int(segments[0].iteration) - int(batch.iteration) for batch in segments]
+    by_age = np.maximum(1, config.n_policies - np.array(ages))
+    return tuple(float(w) for w in by_age / by_age.mean())
 
 
 def surrogate(ratio: Array, centre: Array, adv: Array, clip_eps: Array) -> Array:
