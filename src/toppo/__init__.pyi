@@ -50,6 +50,7 @@ class _ToPPO(_PPO, total=False):
     age_weights: bool
     adapt_eps: bool
     recompute_adv: bool
+    centre_adv: bool
     critic_on_old: bool
     improve: str
     delta: float

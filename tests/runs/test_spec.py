@@ -23,7 +23,7 @@ KINDS = [Common, *(a.config for a in REGISTRY.values())]
 
 
 def example(algo="toppo", **settings):
-    return spec_for("Pendulum-v1", algo, 5000, 3, **settings)
+    return spec_for("Pendulum-v1", algo, 5000, 3, "paper", **settings)
 
 
 POINTS = st.lists(st.integers(0, 10**6), min_size=2, max_size=4, unique=True).map(
@@ -192,7 +192,7 @@ def test_wrong_settings_name_the_value_and_the_rule(settings, sentence):
     total_timesteps = settings.pop("total_timesteps", 100)
     seed = settings.pop("seed", 0)
     with pytest.raises(ValueError) as refusal:
-        spec_for("Pendulum-v1", "toppo", total_timesteps, seed, **settings)
+        spec_for("Pendulum-v1", "toppo", total_timesteps, seed, "paper", **settings)
     assert sentence in str(refusal.value)
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from jax import Array
 
 from toppo.algos import ppo
-from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Segment, Traits
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Segment, Traits, Trajectory
 from toppo.algos.optimise import TrustRegion, adam_update, trust_region_update
 from toppo.algos.schedules import Schedule, value_at
 from toppo.algos.settings import Common, require, require_above, require_least, setting
-from toppo.algos.steps import keep_last, newest_and_random, require_separate_networks
+from toppo.algos.steps import keep_last, label_gae, newest_and_random, require_separate_networks
 from toppo.maths.surrogates import additive_bounds, clipped, lemma_4_1
 
 
@@ -33,6 +33,7 @@ class ToPPOConfig:
     age_weights: bool = setting(False, "Weights that fall with the age of a batch, from n_policies to 1.")
     adapt_eps: bool = setting(False, "Clip range by Lemma 4.1: 8 clip_range / (|M| + 4), and 2 clip_range if |M| = 1.")
     recompute_adv: bool = setting(False, "Label old batches again with the newest critic instead of keeping A^mu.")
+    centre_adv: bool = setting(False, "Subtract the mean of every batch from its advantages: E_mu A^mu is 0.")
     critic_on_old: bool = setting(True, "Train the critic on the old batch too.")
     early_stop: bool = setting(True, "End the epochs once the total variation from pi_k exceeds clip_range / 2.")
     adapt_lr: bool = setting(False, "Adapt the policy's learning rate to the total variation of each update.")
@@ -64,6 +65,16 @@ def traits(config: ToPPOConfig) -> Traits:
         stops_early=config.early_stop and adam,
         critic_on_old=config.critic_on_old,
     )
+
+
+def label(config: ToPPOConfig, path: Trajectory) -> tuple[Array, Array]:
+    """Return A^mu by GAE; if it is centred, no batch is better or worse as a whole than another.
+
+    A newer critic finds all of an older policy's actions poor.  Uncentred, that reinforces whatever the newest policy
+    does, and its standard deviation collapses.
+    """
+    adv, ret = label_gae(config, path)
+    return (adv - adv.mean() if config.centre_adv else adv), ret
 
 
 def draw(config: ToPPOConfig, memory: Memory, gaps: list[float], progress: float, rng: np.random.Generator) -> Draw:
@@ -111,6 +122,7 @@ ALGORITHM = ppo.ALGORITHM._replace(
     config=ToPPOConfig,
     check=check,
     traits=traits,
+    label=label,
     draw=draw,
     improve=improve,
     keep=keep,
