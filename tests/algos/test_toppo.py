@@ -1,0 +1,52 @@
+"""What ToPPO's memory adds to the paper's box: several batches, weights by age, centred advantages."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from toppo.algos.contract import Segment, Trajectory
+from toppo.algos.steps import label_gae
+from toppo.algos.toppo import ToPPOConfig, draw, label
+
+RNG = np.random.default_rng(0)
+
+
+def memory_of(*iterations: int) -> tuple[Segment, ...]:
+    return tuple(Segment(*[np.float32(k)] * 12) for k in iterations)
+
+
+def drawn(config: ToPPOConfig, *iterations: int) -> dict[int, float]:
+    found = draw(config, memory_of(*iterations), [0.0] * len(iterations), 0.0, RNG)
+    return {int(batch.iteration): weight for batch, weight in zip(found.segments, found.weights, strict=True)}
+
+
+def test_weights_fall_with_the_age_of_a_batch():
+    config = ToPPOConfig(n_old=3, n_policies=4, age_weights=True)
+    assert drawn(config, 5, 6, 7, 8) == pytest.approx({8: 1.6, 7: 1.2, 6: 0.8, 5: 0.4})
+    assert drawn(config, 8) == {8: 1.0}
+
+
+def test_a_batch_that_outlived_others_has_the_least_weight():
+    config = ToPPOConfig(n_old=2, n_policies=3, age_weights=True)
+    assert drawn(config, 1, 8, 9) == pytest.approx({9: 1.5, 8: 1.0, 1: 0.5})
+
+
+def test_without_weights_all_count_the_same():
+    assert drawn(ToPPOConfig(n_old=2), 7, 8, 9) == {9: 1.0, 8: 1.0, 7: 1.0}
+
+
+def test_the_papers_box_draws_one_old_batch():
+    assert len(drawn(ToPPOConfig(), 5, 6, 7, 8)) == 2
+
+
+def test_centred_advantages_have_mean_zero_and_the_same_targets():
+    shape = (7, 3)
+    reward, value, next_value = (jnp.asarray(RNG.random(shape, np.float32)) for _ in range(3))
+    nothing = jnp.zeros(shape, bool)
+    path = Trajectory(reward, value, next_value, nothing, nothing, jnp.ones(shape), 0.9, 0.8, jnp.zeros(3))
+    adv, ret = label(ToPPOConfig(centre_adv=True), path)
+    plain, target = label_gae(None, path)
+    np.testing.assert_allclose(adv, np.asarray(plain, np.float64) - np.mean(plain, dtype=np.float64), atol=1e-6)
+    assert abs(float(adv.mean())) < 1e-6 < abs(float(plain.mean()))
+    np.testing.assert_array_equal(ret, target)
+    np.testing.assert_array_equal(label(ToPPOConfig(), path)[0], plain)
