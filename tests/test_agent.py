@@ -379,7 +379,9 @@ def test_signature_and_help_of_a_class_show_every_setting(algo):
     assert list(parameters)[:2] == ["env", "seed"]
     common, config = defaults(algo, "some-env")
     expected = {**vars(common), **vars(config)}
-    assert {name: p.default for name, p in parameters.items() if name not in ("env", "seed", "preset", "env_kwargs")} == expected
+    assert {
+        name: p.default for name, p in parameters.items() if name not in ("env", "seed", "preset", "env_kwargs")
+    } == expected
     for settings in (common, config):
         for name, text in help_texts(type(settings)).items():
             assert f"    {name}: {text} Default: {expected[name]!r}.\n" in kind.__doc__ + "\n"
