@@ -29,8 +29,8 @@ def logged(folder: Path) -> dict[str, set[str]]:
         "disc": [],
     }  # between them they log every name
     for algo, own in runs.items():
-        small = "--preset paper --n-steps 256 --warmup-steps 256 --hidden 8 --n-epochs 2 --n-minibatches 4 --total-timesteps 1024"
-        flags = ["--workers", "0", "--no-tensorboard", "--out", str(folder / algo)]
+        small = "--preset paper --n-steps 256 --warmup-steps 256 --hidden 8 --n-epochs 2 --n-minibatches 4"
+        flags = ["--total-timesteps", "1024", "--workers", "0", "--no-tensorboard", "--out", str(folder / algo)]
         main(["train", "Pendulum-v1", "--algo", algo, *own, *small.split(), *flags])
         for name, found in names.items():
             for line in (folder / algo / name).read_text().splitlines()[1:]:
