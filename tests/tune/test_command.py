@@ -1,5 +1,6 @@
 """``toppo tune`` as a user types it: real processes, killed, stopped and continued."""
 
+import dataclasses
 import json
 import signal
 import sys
@@ -75,11 +76,15 @@ def test_killed_and_stopped_it_is_the_same_search(alone, tmp_path, capsys):
     assert f"{TRIALS} trials: " in capsys.readouterr().out
 
 
-def test_the_best_settings_can_be_trained_and_the_page_is_there(alone):
+def test_the_best_settings_can_be_trained_and_the_page_is_there(alone, tmp_path):
     spec = from_json(json.loads((alone / "out" / "best.json").read_text()))
     assert (spec.env, spec.algo, spec.config.n_steps) == ("CartPole-v1", "ppo", 64)
     best = max(trials_in(alone), key=lambda trial: trial.value or 0.0)
     assert spec.common.learning_rate == best.drawn["learning_rate"]
+    flags = ["--total-timesteps", "128", "--workers", "0", "--no-tensorboard", "--out", str(tmp_path / "run")]
+    main(["train", "--config", str(alone / "out" / "best.json"), *flags])
+    trained = from_json(json.loads((tmp_path / "run" / "spec.json").read_text()))
+    assert trained == dataclasses.replace(spec, total_timesteps=128)
     assert "<h1>ppo on CartPole-v1</h1>" in (alone / "out" / "tune.html").read_text()
 
 
