@@ -62,7 +62,9 @@ def setting_rows(plan: Plan, best: Trial) -> list[list[Cell]]:
     rows = []
     for name in (*plan.space.searched, *plan.space.fixed):
         entry = plan.space.searched.get(name)
-        cells = (name, shown(chosen[name]), shown(default[name]), shown_entry(entry), texts[name])
+        # A preset is no setting of its own: it has no default among them.
+        before = shown(default.get(name, "default"))
+        cells = (name, shown(chosen[name]), before, shown_entry(entry), texts.get(name, ""))
         rows.append([Cell(clean(text, 300), "best" if i == 1 else "") for i, text in enumerate(cells)])
     return rows
 
