@@ -55,6 +55,7 @@ CHECKS = {
     "onnx": [TRAIN, "toppo export run --format onnx"],
     "tune": ["toppo tune CartPole-v1 --algo ppo --trials 2 --total-timesteps 4096 --jobs 1 --out search"],
     "hub": [TRAIN, "toppo card run --episodes 2", "python -c 'import huggingface_hub'"],
+    "gymnax": [f"toppo train gymnax:CartPole-v1 {SHORT.replace('--n-envs 1', '--n-envs 8')}"],
     "worlds": [f"toppo train minigrid:MiniGrid-Empty-5x5-v0 {SHORT}", f"toppo train LunarLander-v3 {SHORT}2"],
     "docs": [f"python {ROOT}/docs/site/build.py site"],
     "dev": [f"pytest -q -p no:cacheprovider {ROOT}/tests/maths", "ruff --version", "mypy --version"],

@@ -54,10 +54,31 @@ ATARI_OWN: dict[tuple[str, str], Mapping[str, object]] = {
     ("atari", "trpo"): {"shared_trunk": False},
     ("atari", "otrpo"): {"shared_trunk": False},
 }
-JAX = {"jax": {"n_envs": 64}, "minatar": {"n_envs": 64}}
+# Not the papers' own: common settings for many environments on a device.  MinAtar's are those of Atari without images.
+JAX: dict[str, Mapping[str, object]] = {
+    "jax": {"n_envs": 64},
+    "minatar": {
+        "gamma": 0.99,
+        "gae_lambda": 0.95,
+        "n_epochs": 4,
+        "n_minibatches": 8,
+        "anneal_lr": True,
+        "adam_eps": 1e-5,
+        "ent_coef": 0.01,
+        "n_envs": 64,
+        "warmup_steps": 0,
+        "normalise_obs": False,
+        "normalise_reward": False,
+    },
+}
+MINATAR_OWN: dict[tuple[str, str], Mapping[str, object]] = {
+    ("minatar", algo): {"n_steps": 8192} for algo in ("toppo", "ppo", "geppo", "trpo", "otrpo", "oppo")
+}
 # Appendix A.3 of the paper, table "Hyperparameters for ToPPO on Mujoco tasks", and the code it builds on: gamma,
 # lambda, epochs, minibatches, Adam and the networks are the defaults of ``Common``; batches start with a reset.
-PAPER = Preset(shared={"mujoco": {"reset_each_batch": True}, "atari": ATARI, "other": {}, **JAX}, own=ATARI_OWN)
+PAPER = Preset(
+    shared={"mujoco": {"reset_each_batch": True}, "atari": ATARI, "other": {}, **JAX}, own=ATARI_OWN | MINATAR_OWN
+)
 # What docs/results/strength found on the development seeds.  Sixteen environments give batches of many phases of an
 # episode; the entropy bonus and the annealed rate let a policy that reuses data keep its exploration.
 VECTORS = {
@@ -82,7 +103,12 @@ MEMORY = {
 }
 DEFAULT = Preset(
     shared={"atari": ATARI, "mujoco": VECTORS, "other": VECTORS} | {kind: VECTORS | JAX[kind] for kind in JAX},
-    own={**ATARI_OWN, **{(kind, "toppo"): MEMORY for kind in ("mujoco", "other", *JAX)}},
+    own={
+        **ATARI_OWN,
+        **MINATAR_OWN,
+        **{(kind, "toppo"): MEMORY for kind in ("mujoco", "other", "jax")},
+        ("minatar", "toppo"): MEMORY | {"n_steps": 8192},
+    },
 )
 PRESETS = {"default": DEFAULT, "paper": PAPER}
 

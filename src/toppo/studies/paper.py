@@ -13,6 +13,7 @@ HUMANOIDS = ("HumanoidStandup-v5", "Humanoid-v5")
 LONG_GAMES = ("BreakoutNoFrameskip-v4", "CrazyClimberNoFrameskip-v4")
 SHORT_GAMES = tuple(game for game in PAPER_GAMES if game not in LONG_GAMES)
 MINIGRID = "minigrid:MiniGrid-Empty-5x5-v0"
+MINATAR = tuple(f"gymnax:{game}-MinAtar" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
 MILLION = 1_000_000
 
 
@@ -97,6 +98,7 @@ PAPER = {
         one_grid("proof-humanoid", "ToPPO, PPO and GePPO on the two humanoids", THREE, HUMANOIDS, MILLION // 2, 3),
         PROOF_GAMES,
         PROOF_DISCRETE,
+        one_grid("minatar", "ToPPO, PPO and GePPO on five MinAtar games in JAX", THREE, MINATAR, 5 * MILLION, 10),
     )
 }
 
@@ -119,6 +121,7 @@ QUICK = {
     "adaptive-eps": QuickScale(102_400, 2),
     "alpha-n": QuickScale(30_720, 1),
     "controls": QuickScale(102_400, 2),
+    "minatar": QuickScale(81_920, 1),
 }
 
 
