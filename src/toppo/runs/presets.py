@@ -102,12 +102,12 @@ MEMORY = {
     "alpha": 0.1,
 }
 DEFAULT = Preset(
-    shared={"atari": ATARI, "mujoco": VECTORS, "other": VECTORS} | {kind: VECTORS | JAX[kind] for kind in JAX},
+    shared={"atari": ATARI, "mujoco": VECTORS, "other": VECTORS} | {kind: {**VECTORS, **JAX[kind]} for kind in JAX},
     own={
         **ATARI_OWN,
         **MINATAR_OWN,
         **{(kind, "toppo"): MEMORY for kind in ("mujoco", "other", "jax")},
-        ("minatar", "toppo"): MEMORY | {"n_steps": 8192},
+        ("minatar", "toppo"): {**MEMORY, "n_steps": 8192},
     },
 )
 PRESETS = {"default": DEFAULT, "paper": PAPER}
