@@ -29,7 +29,8 @@ from toppo.learn.state import State
 from toppo.learn.xla import prepare
 from toppo.maths.moments import mean_and_inv_std
 from toppo.runs.presets import spec_for
-from toppo.runs.run import RunOptions, RunProgress, setup_for, start
+from toppo.runs.run import RunOptions, setup_for, start
+from toppo.runs.training import Training
 
 COMPILING = 4  # iterations at the start that do not count
 
@@ -94,8 +95,8 @@ def profile(env_id: str, algo: str, iterations: int) -> dict[str, float]:
     spec = spec_for(env_id, algo, (iterations + COMPILING) * spec.config.n_steps, 0, "paper")
     with tempfile.TemporaryDirectory() as folder:
 
-        def observe(progress: RunProgress) -> None:
-            seen.append((time.perf_counter(), progress.iteration.seconds))
+        def observe(training: Training) -> None:
+            seen.append((time.perf_counter(), training.seconds))
 
         state = start(spec, env_id, Path(folder) / "run", RunOptions(workers=0), observe)
     laps = [seconds for _, seconds in seen[COMPILING:]]

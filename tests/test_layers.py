@@ -14,7 +14,7 @@ ROOT = Path(toppo.__file__).parent
 
 # Every part of the package, and all of our own code that it may import.  CONTRIBUTING.md shows the same table.
 LEARN = {"errors", "rng", "maths", "jaxenvs", "envs", "collect", "algos", "learn"}
-RUNS = LEARN | {"rundir", "runs"}
+RUNS = LEARN | {"rundir", "tracking", "callbacks", "runs"}
 TABLE: dict[str, set[str]] = {
     "errors": set(),
     "rng": set(),
@@ -28,6 +28,8 @@ TABLE: dict[str, set[str]] = {
     "algos": {"maths"},
     "learn": LEARN,
     "rundir": {"errors"},
+    "tracking": {"rundir", "errors"},
+    "callbacks": {"tracking", "rundir", "errors"},
     "runs": RUNS,
     "report": {"rundir", "plotting", "errors"},
     "studies": RUNS | {"studies"},
@@ -41,7 +43,18 @@ TABLE: dict[str, set[str]] = {
     "__init__": {"agent"},
     "__main__": {"cli"},
 }
-WITHOUT_JAX = ("errors", "rng", "envs", "collect", "rundir", "report", "plotting", "display", "__init__")
+WITHOUT_JAX = (
+    "errors",
+    "rng",
+    "envs",
+    "collect",
+    "rundir",
+    "report",
+    "plotting",
+    "display",
+    "callbacks",
+    "__init__",
+)
 
 
 def part_of(path: Path) -> str:

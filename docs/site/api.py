@@ -10,10 +10,12 @@ import toppo
 from toppo.agent import Agent
 from toppo.algos import REGISTRY
 from toppo.algos.settings import Common, help_texts
+from toppo.callbacks import Checkpoint, Evaluate, LogTo, StopOnPlateau, StopOnReturn
 from toppo.envs import EnvSource, Source
 from toppo.errors import ToppoError
 from toppo.learn.loop import Iteration
 from toppo.runs.presets import defaults
+from toppo.runs.training import Training
 
 KINDS = {"mujoco": "MuJoCo tasks", "atari": "Atari games"}
 
@@ -27,7 +29,16 @@ def api() -> str:
     parts += ["## What an agent does", _plain(Agent)]
     parts += [part for name, member in _members(Agent) for part in _function(f"Agent.{name}", member)]
     parts += ["## Functions", *_function("toppo.load", toppo.load)]
-    parts += ["## What a callback is given", _plain(Iteration), _fields(Iteration)]
+    parts += ["## Callbacks", "From `toppo.callbacks`; [the page about them](callbacks.md) has examples."]
+    for kind in (Evaluate, Checkpoint, StopOnReturn, StopOnPlateau, LogTo):
+        parts += [
+            f"### {kind.__name__}",
+            f"```python\n{_call(kind.__name__, inspect.signature(kind))}\n```",
+            _sentence(kind),
+        ]
+    parts += ["## What a callback is given", _sentence(Training)]
+    parts += [part for name, member in _members(Training) for part in _function(f"Training.{name}", member)]
+    parts += ["The newest iteration:", _fields(Iteration)]
     parts += ["## Errors", _plain(ToppoError)]
     return "\n\n".join(parts)
 

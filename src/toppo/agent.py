@@ -1,9 +1,11 @@
 """The Python API: ``ToPPO("HalfCheetah-v5").learn(1_000_000)``."""
 
 import secrets
+import signal
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from inspect import Parameter, Signature
 from os import cpu_count
 from pathlib import Path
@@ -13,30 +15,30 @@ import numpy as np
 
 from toppo import hub
 from toppo.algos.settings import help_texts
+from toppo.callbacks import Callback, in_order
 from toppo.collect.actor import Actor, noise_for
-from toppo.collect.episodes import describe_failed_replays
 from toppo.collect.faults import OnNan, checked_fault_policy
+from toppo.display.progress import run_display
 from toppo.envs import EnvSource, Source, Spaces, open_player, resolve
 from toppo.envs.actions import action_to_env
 from toppo.envs.observations import rows_of
 from toppo.envs.spaces import refuse_other_spaces
-from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
+from toppo.envs.spaces_json import spaces_from_json
 from toppo.errors import ToppoError, refuse_below
-from toppo.learn.loop import Iteration
-from toppo.learn.session import open_session
 from toppo.learn.setup import Setup, initial_state
 from toppo.learn.state import State
 from toppo.learn.xla import prepare
 from toppo.rng import Stream, rng_for
-from toppo.rundir.checkpoint import MANIFEST, Declared, Facts, newest_checkpoint, read_checkpoint, write_checkpoint
-from toppo.rundir.layout import Layout
-from toppo.runs.evaluate import evaluate_policy, frozen_actor
+from toppo.rundir.checkpoint import Declared, Facts, newest_checkpoint, read_checkpoint, steps_of_newest
+from toppo.rundir.layout import Layout, read_json
+from toppo.runs.callback_loop import train
+from toppo.runs.evaluate import Evaluation, evaluate_policy, frozen_actor
 from toppo.runs.presets import defaults, spec_for
-from toppo.runs.run import check_run, registered_source, setup_from, source_for
-from toppo.runs.spec import Spec, algorithm, from_json, to_json
-from toppo.runs.state_io import check_arrays, state_from_arrays, state_to_arrays
-
-Callback = Callable[[Iteration], bool | None]
+from toppo.runs.run import RunOptions, check_run, registered_source, resume, setup_from, source_for, start
+from toppo.runs.signals import Interrupted
+from toppo.runs.spec import Spec, algorithm, from_json
+from toppo.runs.state_io import check_arrays, save_agent, state_from_arrays
+from toppo.runs.training import Training
 
 
 class Agent:
@@ -89,6 +91,7 @@ class Agent:
         self.source = source
         self.setup = setup
         self.state = state
+        self.evaluations: list[Evaluation] = []  # what ``Evaluate`` found, in the last training and those it continued
         self._learning = False
         self._rng = rng_for(spec.seed, Stream.EVALUATION, 0, 2)
         self._actors: dict[int, Actor] = {}  # by number of rows, of the policy in _actors_state
@@ -146,42 +149,77 @@ class Agent:
     def learn(
         self,
         total_timesteps: int,
-        callback: Callback | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
         workers: int | None = None,
         on_nan: OnNan = "raise",
         env_timeout: float = 60.0,
         env_restarts: int = 0,
+        progress_bar: bool = False,
+        log_dir: str | Path | None = None,
     ) -> Self:
         """Train for so many further steps; a callback that returns False ends the training.
 
-        docs/reliability.md explains the last three, which say what is done about environments that fail.
+        ``callback`` is a function of the training, an object of ``toppo.callbacks``, or a list of these.  With
+        ``log_dir`` the training leaves a run directory, as ``toppo train`` does.  docs/callbacks.md explains both.
+        docs/reliability.md explains ``on_nan``, ``env_timeout`` and ``env_restarts``, which say what is done about
+        environments that fail.
         """
         refuse_below(1, "total_timesteps", total_timesteps)
         if self.source is None:
             raise ToppoError("this agent has no environment to learn in: load it with env=...")
-        prepare()
-        if self._checked_source is not self.source:
-            refuse_other_spaces(self.source.name, check_run(self.spec, self.source)[0].spaces, self.spaces)
-            self._checked_source = self.source
-        setup = self.setup._replace(total_timesteps=self.state.steps + total_timesteps)
-        workers = default_workers(self.spec) if workers is None else workers
-        fault_policy = checked_fault_policy(on_nan, env_timeout, env_restarts)
-        with open_session(setup, self.source, workers, fault_policy) as session:
-            self._learning = True
-            try:
-                if self.state.batches:
-                    self.state, failed = session.restore(self.state)
-                    if failed:
-                        warnings.warn(f"{describe_failed_replays(failed)}: continued, not bit-exact", stacklevel=2)
-                for iteration in session.train(self.state):
-                    self.state = iteration.state
-                    for fault in iteration.faults:
-                        warnings.warn(fault.sentence, stacklevel=2)
-                    if callback is not None and callback(iteration) is False:
-                        break
-            finally:
-                self._learning = False
+        options = RunOptions(
+            workers=default_workers(self.spec) if workers is None else workers,
+            fault_policy=checked_fault_policy(on_nan, env_timeout, env_restarts),
+            callbacks=[*in_order(callback), _Follower(self)],
+        )
+        self._learning = True
+        try:
+            title = f"{algorithm(self.algo).title} on {self.spec.env}, seed {self.spec.seed}"
+            with run_display(title, progress_bar) as observe:
+                if log_dir is None:
+                    self._learn(self.source, total_timesteps, options, observe)
+                else:
+                    self._learn_in(Path(log_dir), self.source, total_timesteps, options, observe)
+        except Interrupted as stop:
+            signal.raise_signal(stop.number)  # the run is saved: now the signal means what it means elsewhere
+        finally:
+            self._learning = False
         return self
+
+    def _learn(self, source: Source, steps: int, options: RunOptions, observe: Callback) -> None:
+        """Train without a run directory."""
+        prepare()
+        if self._checked_source is not source:
+            refuse_other_spaces(source.name, check_run(self.spec, source)[0].spaces, self.spaces)
+            self._checked_source = source
+        training = Training(
+            spec=self.spec,
+            source=source,
+            setup=self.setup._replace(total_timesteps=self.num_timesteps + steps),
+            state=self.state,
+            workers=options.workers,
+            fault_policy=options.fault_policy,
+            tell=_warn,
+            evaluations=self.evaluations,
+        )
+        train(training, in_order(options.callbacks), observe)
+
+    def _learn_in(self, root: Path, source: Source, steps: int, options: RunOptions, observe: Callback) -> None:
+        """Train in a new run directory, or continue the run of this agent."""
+        total = self.num_timesteps + steps
+        spec = replace(self.spec, total_timesteps=total)
+        layout = Layout(root)
+        if not (self.num_timesteps and layout.spec.is_file()):
+            start(spec, source, root, options, observe, _warn, self.state)
+            return
+        if replace(from_json(read_json(layout.spec)), total_timesteps=total) != spec:
+            raise ToppoError(f"{root} holds a run with other settings than this agent's: choose another log_dir")
+        if (done := steps_of_newest(layout.checkpoints)) > self.num_timesteps:
+            raise ToppoError(
+                f"{root} holds a run of {done} steps, but this agent has learned for {self.num_timesteps}: load that "
+                "run with toppo.load, or choose another log_dir"
+            )
+        resume(root, source, options, observe, _warn, total_timesteps=total)
 
     def predict(
         self,
@@ -227,13 +265,31 @@ class Agent:
 
     def save(self, path: str | Path) -> None:
         """Write everything the agent is into a directory: it can be loaded to act or to learn on."""
-        target = Path(path)
-        if target.exists() and not (target / MANIFEST).is_file():
-            raise ToppoError(f"{target} exists and is not a saved agent: choose another name")
-        arrays, counters = state_to_arrays(self.state)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        facts = {"spec": to_json(self.spec), "spaces": spaces_to_json(self.spaces), "state": counters}
-        write_checkpoint(target, arrays, facts)
+        save_agent(Path(path), self.spec, self.setup, self.state)
+
+
+class _Follower:
+    """Keeps an agent in step with its training, and warns of faults that it survived."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+
+    def on_training_start(self, training: Training) -> None:
+        """Let the training and the agent know each other."""
+        training.agent = self.agent
+        self.agent.state = training.state
+        self.agent.evaluations = training.evaluations
+
+    def __call__(self, training: Training) -> None:
+        """Warn of faults."""
+        for fault in training.faults:
+            _warn(fault.sentence)
+
+
+def _warn(sentence: str) -> None:
+    """Pass on what the training says, except the notes on the environment, which the agent gave when it was made."""
+    if not sentence.startswith("note: "):
+        warnings.warn(sentence.removeprefix("warning: "), stacklevel=2)
 
 
 def _document(kind: type[Agent]) -> None:

@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -297,3 +298,31 @@ def test_noise_that_was_drawn_ahead_is_used(monkeypatch):
         pool.finish()
     pool.start(2, ())
     assert drawn == [0, 1, 2]
+
+
+@pytest.mark.parametrize("workers", [0, 2, "vector"])
+def test_a_pool_knows_how_far_a_batch_is(workers):
+    source = gym.vector.SyncVectorEnv([probes.walk] * 3) if workers == "vector" else probes.walk
+    plan = plan_for(probes.walk, 3, 40)
+    pool = open_pool(plan, source, 2 if workers == 2 else 0)
+    try:
+        fill_weights(pool.buffers)
+        assert pool.progress() == (0, 0)
+        seen = []
+        step = probes.Walk.step
+
+        def counting(env, action):
+            seen.append(pool.progress())
+            return step(env, action)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(probes.Walk, "step", counting)
+            for batch in (4, 5):
+                pool.start(batch, (no_episode(plan),) * 3)
+                pool.finish()
+        if workers != 2:  # here the environments can look at their own pool
+            assert [batch for batch, _ in seen] == [4] * 120 + [5] * 120
+            assert all(abs(steps - i) <= 3 for i, (_, steps) in enumerate(seen[120:]))
+        assert pool.progress() == (5, 39 * 3)
+    finally:
+        pool.close()

@@ -1,19 +1,25 @@
 import io
 import re
+import time
 
 import pytest
 
+from tests.support import probes
+from tests.support.settings import tiny
 from tests.support.training import setup_for, train_all
 from toppo.algos import REGISTRY
-from toppo.collect.faults import SurvivedFault
+from toppo.collect.faults import STRICT, SurvivedFault
 from toppo.display.console import Terminal, live_view
 from toppo.display.progress import RunDisplay, sparkline, speed, time_left
+from toppo.envs import resolve
 from toppo.learn.loop import Iteration
 from toppo.learn.metrics import Episode
 from toppo.learn.state import State
+from toppo.runs.evaluate import Evaluation
 from toppo.runs.presets import spec_for
-from toppo.runs.run import RunProgress
+from toppo.runs.run import RunOptions, start
 from toppo.runs.spec import from_json, to_json
+from toppo.runs.training import Training
 
 SPEC = spec_for("Pendulum-v1", "toppo", 1000, 0)
 METRICS = {
@@ -29,7 +35,22 @@ METRICS = {
 def progress(steps, returns=(), seconds=2.0, faults=()):
     state = State(None, None, None, (), (), 0, 0, steps)
     episodes = [Episode(steps, 0, r, 10) for r in returns]
-    return RunProgress(SPEC, Iteration(state, METRICS, episodes, {}, list(faults)), seconds, 0)
+    return training(Iteration(state, METRICS, episodes, {}, list(faults)), seconds)
+
+
+def training(iteration, seconds):
+    setup = setup_for("toppo")._replace(total_timesteps=SPEC.total_timesteps)
+    return Training(
+        spec=SPEC,
+        source=resolve("Pendulum-v1"),
+        setup=setup,
+        state=iteration.state,
+        workers=0,
+        fault_policy=STRICT,
+        tell=print,
+        iteration=iteration,
+        elapsed=seconds,
+    )
 
 
 def test_a_plain_output_gets_a_line_at_the_beginning_and_one_at_the_end():
@@ -81,8 +102,47 @@ def test_the_panel_shows_what_every_algorithm_logs(algo):
     (iteration,) = train_all(setup_for(algo, iterations=1))
     console = Terminal(file=out, width=80, force_terminal=True)
     with live_view(console) as live:
-        RunDisplay(algo, console, live)(progress(64)._replace(iteration=iteration))
+        RunDisplay(algo, console, live)(training(iteration, 1.0))
     assert ("clipped" in out.getvalue()) is ("trpo" not in algo)
+
+
+def test_the_newest_and_the_best_test_are_shown():
+    now = progress(500, [1.0])
+    now.evaluations += [Evaluation(250, 12.5, [12.5]), Evaluation(500, 9.0, [9.0])]
+    out = io.StringIO()
+    console = Terminal(file=out, width=80, force_terminal=True)
+    with live_view(console) as live:
+        RunDisplay("title", console, live)(now)
+        live.refresh()
+    assert "9.0 at 500 steps   best 12.5 at 250" in out.getvalue()
+    out = io.StringIO()
+    display = RunDisplay("title", Terminal(file=out, width=80), None)
+    display(now)
+    assert out.getvalue().endswith("  test 9.0\n")
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+
+
+class Slow(probes.Walk):
+    def step(self, action):
+        time.sleep(0.02)
+        return super().step(action)
+
+
+def test_a_slow_environment_does_not_look_like_a_hang(tmp_path):
+    """What the panel shows before the first update, which takes seconds here."""
+    out = io.StringIO()
+    console = Terminal(file=out, width=80, force_terminal=True)
+    spec = spec_for("slow", "ppo", 64, 0, **tiny())
+    options = RunOptions(workers=0, tensorboard=False, evaluate_every=64)
+    with live_view(console) as live:
+        start(spec, Slow, tmp_path / "run", options, RunDisplay("title", console, live))
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", out.getvalue())
+    assert "checking the environment" in text
+    warm_up = [int(steps) for steps in re.findall(r"warm-up: (\d+) of 64 steps, which are not counted", text)]
+    assert warm_up == sorted(warm_up)
+    assert any(0 < steps < 64 for steps in warm_up)
+    assert re.search(r"collecting a batch: \d+ of 64 steps", text)
+    assert "testing: 10 episodes" in text
 
 
 def test_time_left():

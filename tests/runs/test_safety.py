@@ -80,6 +80,6 @@ def test_the_search_finds_what_it_is_for(source):
     assert faults(source)
 
 
-def test_imports_by_name_are_of_our_commands_and_of_a_function_that_the_user_gave():
+def test_imports_by_name_are_of_our_commands_and_trackers_and_of_a_function_that_the_user_gave():
     users = [p.relative_to(SOURCES[0].parent).as_posix() for p in SOURCES if "import_module" in p.read_text()]
-    assert users == ["cli/__init__.py", "envs/source.py"]
+    assert users == ["cli/__init__.py", "envs/source.py", "tracking/__init__.py"]

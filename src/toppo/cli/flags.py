@@ -65,6 +65,15 @@ SCHEDULE = tyro.constructors.PrimitiveConstructorSpec(
 )
 """An annotation for settings that may change over a run."""
 
+TRACKERS = tyro.constructors.PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="NAME,...",
+    instance_from_str=lambda words: tuple(name for name in words[0].split(",") if name),
+    is_instance=lambda value: isinstance(value, tuple),
+    str_from_instance=lambda value: [",".join(value)],
+)
+"""An annotation for names with commas between them."""
+
 # Flags of more than one command.
 CheckpointEvery = Annotated[int, STEPS, flag("Steps between checkpoints.")]
 EvaluateEvery = Annotated[int, STEPS, flag("Steps between tests of 10 deterministic episodes; 0: none.")]
@@ -84,6 +93,13 @@ class ExecutionFlags:
     env_timeout: Annotated[float, flag("Seconds that a step or reset in a worker may take (inf: no limit).")] = 60.0
     env_restarts: Annotated[int, flag("How often toppo replaces an environment that raises, hangs or crashes.")] = 0
     evaluate_every: EvaluateEvery = 0
+    keep_best: Annotated[bool, flag("Keep the agent of the best test in RUN/best.")] = False
+    stop_return: Annotated[float | None, flag("Stop at a test with this mean return (default: never).", "FLOAT")] = None
+    patience: Annotated[int | None, flag("Stop after so many tests without a new best (default: never).", "INT")] = None
+    track: Annotated[
+        tuple[str, ...], TRACKERS, flag("Also log to wandb, mlflow or trackio (default: none).", "NAME,...")
+    ] = ()
+    project: Annotated[str | None, flag("Project or experiment for --track (default: toppo).", "NAME")] = None
 
 
 def parse(command: str, kind: type[Flags], arguments: list[str], text: str | None = None) -> Flags:
@@ -109,5 +125,11 @@ def require_at_least(flags: object, **bounds: int) -> None:
 def changed_flags(flags: "DataclassInstance", *names: str) -> list[str]:
     """Write the named flags (all if none is named) that differ from their default as words of a command line."""
     asked = [field for field in fields(flags) if not names or field.name in names]
-    changed = [field.name for field in asked if getattr(flags, field.name) != field.default]
-    return [word for name in changed for word in (f"--{name.replace('_', '-')}", str(getattr(flags, name)))]
+    changed = {f.name: getattr(flags, f.name) for f in asked if getattr(flags, f.name) != f.default}
+    return [word for name, value in changed.items() for word in _words(name.replace("_", "-"), value)]
+
+
+def _words(option: str, value: object) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{option}" if value else f"--no-{option}"]
+    return [f"--{option}", ",".join(value) if isinstance(value, tuple) else str(value)]

@@ -2,10 +2,11 @@
 
 import json
 import os
+import shlex
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, make_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_type_hints
@@ -15,7 +16,18 @@ import tyro
 from toppo.agent import default_workers
 from toppo.algos import REGISTRY
 from toppo.algos.settings import help_texts, schedules_of
-from toppo.cli.flags import SCHEDULE, STEPS, ExecutionFlags, OwnEnv, env_kwargs_in, flag, parse, require_at_least
+from toppo.callbacks import Callback
+from toppo.cli.flags import (
+    SCHEDULE,
+    STEPS,
+    ExecutionFlags,
+    OwnEnv,
+    changed_flags,
+    env_kwargs_in,
+    flag,
+    parse,
+    require_at_least,
+)
 from toppo.collect.faults import checked_fault_policy
 from toppo.display.console import Terminal, clock, live_view
 from toppo.display.progress import RunDisplay
@@ -25,9 +37,10 @@ from toppo.rundir.layout import Layout, read_json
 from toppo.runs import run as runs
 from toppo.runs.config import Config, read_config
 from toppo.runs.presets import PRESETS, changed, defaults, spec_for
-from toppo.runs.run import Observe, RunOptions, Tell, must_be_named
+from toppo.runs.run import RunOptions, must_be_named
 from toppo.runs.signals import Interrupted
 from toppo.runs.spec import Spec, algorithm, from_json, to_json
+from toppo.runs.training import Tell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +70,9 @@ class ResumeFlags:
     """Continue a run from its last checkpoint."""
 
     run: Annotated[Path, flag("Run directory.", "RUN")]
+    total_timesteps: Annotated[
+        int | None, STEPS, flag("Another length for the run, finished or not (default: its own).", "INT")
+    ] = None
     env: OwnEnv = None
     allow_drift: Annotated[bool, flag("Continue although installed versions differ from the run's.")] = False
     execution: ExecutionFlags = field(default_factory=ExecutionFlags)
@@ -77,16 +93,21 @@ def train(arguments: list[str]) -> None:
     env = spec.env.replace("/", "-").replace(":", "-")
     root = given.out or Path("runs") / f"{env}__{spec.algo}__{spec.seed}__{stamp}"
     options = _run_options(given.execution, spec)
-    _run_with_display(spec, root, partial(runs.start, spec, spec.env, root, options))
+    _run_with_display(spec, root, given.execution, partial(runs.start, spec, spec.env, root, options))
 
 
 def resume(arguments: list[str]) -> None:
-    """Continue a run to the same bytes as if it had never stopped."""
+    """Continue a run to the same bytes as if it had never stopped, or to another length."""
     given = parse("resume", ResumeFlags, arguments)
+    require_at_least(given, total_timesteps=1)
     spec = from_json(read_json(Layout(given.run).spec))
     options = _run_options(given.execution, spec)
-    resumed = partial(runs.resume, given.run, given.env, options, allow_drift=given.allow_drift)
-    _run_with_display(spec, given.run, resumed)
+    resumed = partial(
+        runs.resume, given.run, given.env, options, allow_drift=given.allow_drift, total_timesteps=given.total_timesteps
+    )
+    if given.total_timesteps is not None:
+        spec = replace(spec, total_timesteps=given.total_timesteps)
+    _run_with_display(spec, given.run, given.execution, resumed)
 
 
 class First(NamedTuple):
@@ -166,10 +187,15 @@ def _run_options(given: ExecutionFlags, spec: Spec) -> RunOptions:
         tensorboard=given.tensorboard,
         fault_policy=checked_fault_policy(given.on_nan, given.env_timeout, given.env_restarts),
         evaluate_every=given.evaluate_every,
+        keep_best=given.keep_best,
+        stop_return=given.stop_return,
+        patience=given.patience,
+        track=given.track,
+        project=given.project,
     )
 
 
-def _run_with_display(spec: Spec, root: Path, run: Callable[[Observe, Tell], object]) -> None:
+def _run_with_display(spec: Spec, root: Path, given: ExecutionFlags, run: Callable[[Callback, Tell], object]) -> None:
     """Run with a live display; print at the end where the run is, what it reached and what to type next."""
     console = Terminal()
     title = f"{algorithm(spec.algo).title} on {spec.env}, seed {spec.seed}"
@@ -177,19 +203,24 @@ def _run_with_display(spec: Spec, root: Path, run: Callable[[Observe, Tell], obj
         console.say(f"{title}: {spec.total_timesteps:,} steps into {root}")
     began = time.monotonic()
     named = f" --env {spec.env}" if must_be_named(spec) else ""
+    resume_command = shlex.join(["toppo", "resume", str(root), *named.split(), *changed_flags(given)])
     try:
         with live_view(console) as live:
             display = RunDisplay(title, console, live)
             run(display, console.say)
     except Interrupted as stop:
-        console.say(f"stopped by {stop}; saved.  Next: toppo resume {root}{named}")
+        console.say(f"stopped by {stop}; saved.  Next: {resume_command}")
         raise SystemExit(stop.code) from None
+    stopped_by = display.training.stopped_by if display.training else ""
+    console.say(f"{title}: {stopped_by or 'finished'} in {clock(time.monotonic() - began)}")
+    for name, text in display.results():
+        console.say(f"  {name:<7} {text}")
+    if given.keep_best and Layout(root).best.is_dir():
+        console.say(f"          kept in {Layout(root).best}{os.sep}")
+    console.say(f"  run     {root}{os.sep}")
     commands = (
         f"  next    toppo evaluate {root}{named} --video {root}{os.sep}video.mp4",
         f"          toppo plot {root} --out {root}{os.sep}curve.png",
+        *([f"          {resume_command}"] if stopped_by else []),
     )
-    console.say(
-        f"{title}: finished in {clock(time.monotonic() - began)}\n"
-        f"  return  {display.mean_return()}\n"
-        f"  run     {root}{os.sep}\n" + "\n".join(console.at_words(command, " \\") for command in commands)
-    )
+    console.say("\n".join(console.at_words(command, " \\") for command in commands))

@@ -12,6 +12,7 @@ from toppo.collect.faults import STRICT, FailedReplays, FaultPolicy, SurvivedFau
 from toppo.collect.hosts import Call, Host, ProcessHost, last_call, open_host, wait_until_ready
 from toppo.collect.pinning import cores_used_by
 from toppo.collect.plan import Plan, RawBatch, batch_noise, buffers_in, buffers_size
+from toppo.collect.vector_worker import VectorWorker
 from toppo.collect.worker import Task
 from toppo.envs import EnvSource, Source, resolve
 from toppo.errors import EnvironmentFault, NotFinite, ToppoError
@@ -31,6 +32,7 @@ class Pool:
         self._tasks = tasks
         self._memory = memory
         self._noise_of = -1  # the batch that the noise in the buffers is for
+        self._batch = 0
         restarts = 0 if first.source.is_object else first.fault_policy.env_restarts
         self._restarts_left = [restarts] * first.plan.n_envs
         self._failed: set[Call] = set()  # in this batch
@@ -54,6 +56,7 @@ class Pool:
     def start(self, batch: int, episodes: tuple[OpenEpisode, ...]) -> None:
         """Begin to collect batch number ``batch`` with the weights in the buffers; ``episodes`` are open before it."""
         self.draw_noise(batch)
+        self._batch = batch
         self._episodes = episodes
         self._failed = set()
         self._truncations = {}
@@ -74,6 +77,16 @@ class Pool:
                 return survived + self._hosts[w].finish()
             except EnvironmentFault as fault:
                 survived.append(self._survive(w, fault))
+
+    def progress(self) -> tuple[int, int | None]:
+        """Return the number of the newest batch, and about how many of its steps are done."""
+        steps = 0
+        for host, task in zip(self._hosts, self._tasks, strict=False):
+            if isinstance(host, VectorWorker):
+                steps += host.row * len(task.indices)
+            else:
+                steps += int((self.buffers.call[task.indices] % self._plan.steps).sum())
+        return self._batch, steps
 
     def restore(self, episodes: tuple[OpenEpisode, ...]) -> FailedReplays:
         """Bring the environments back to where they were, except those that are returned."""

@@ -33,6 +33,7 @@ class VectorWorker:
         self.started[:] = 0
         self.rows = np.zeros((n_envs, spaces.row_size), spaces.row_dtype)
         self.due = np.ones(n_envs, bool)  # for a reset
+        self.row = 0  # of the batch, for those who wait
 
     def start(self, truncations: Truncations) -> None:
         """Leave the work to ``finish``, which can truncate no episode: all environments step together."""
@@ -47,6 +48,7 @@ class VectorWorker:
             self.due[:] = True
         b.begun[:] = self.due
         for t in range(self.plan.steps):
+            self.row = t
             resets = {i: self._reset_spec(i, int(self.started[i])) for i in np.flatnonzero(self.due).tolist()}
             if resets:
                 self.rows = self.vec_env.reset(resets)

@@ -42,6 +42,9 @@ class Collector(Protocol):
         An episode whose replay fails is given up, and a new one follows; the second value says why.
         """
 
+    def progress(self) -> tuple[int, int | None]:
+        """Return the number of the newest batch, and about how many of its steps are done, if that is known."""
+
     def processes(self) -> int:
         """Return the number of worker processes."""
 

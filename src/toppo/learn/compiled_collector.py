@@ -67,6 +67,7 @@ class CompiledCollector:
         self._new_worlds: Callable[[], Worlds] = partial(zero_worlds, setup, env)
         self._template = jax.eval_shape(self._new_worlds)
         self._thread = ThreadPoolExecutor(1)
+        self._batch = 0
         self._started: Future[tuple[Worlds, Collected]]
         self._worlds: Worlds
         self._collected: Collected
@@ -79,6 +80,7 @@ class CompiledCollector:
             refuse_not_finite(weights, state.iteration)
         self._worlds_before = self._episodes(state.episodes).worlds
         normaliser = mean_and_inv_std(state.obs_moments)
+        self._batch = state.batches
         batch = np.int32(state.batches)
         self._started = self._thread.submit(self._run, policy, *normaliser, self._worlds_before, batch)
 
@@ -131,6 +133,10 @@ class CompiledCollector:
         refuse_other_states(self.name, leaves, wanted)
         worlds = episodes.worlds._replace(leaves=jax.tree.map(jnp.asarray, leaves))
         return episodes._replace(worlds=worlds), {}
+
+    def progress(self) -> tuple[int, int | None]:
+        """Return the number of the newest batch; its program does not say how far it is."""
+        return self._batch, None
 
     def processes(self) -> int:
         """Return 0: all happens in this process."""

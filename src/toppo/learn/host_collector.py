@@ -31,6 +31,7 @@ class HostCollector:
         self.setup = setup
         self.pool = pool
         self.close = pool.close
+        self.progress = pool.progress
 
     def start(self, state: State) -> None:
         """Hand the policy and the normaliser to the workers and let them collect."""

@@ -82,6 +82,12 @@ def write_checkpoint(target: Path, arrays: Mapping[str, np.ndarray], facts: Fact
         raise
 
 
+def refuse_to_replace(target: Path) -> None:
+    """Refuse to write a checkpoint over anything else."""
+    if target.exists() and not (target / MANIFEST).is_file():
+        raise ToppoError(f"{target} exists and is not a saved agent: choose another name")
+
+
 def read_checkpoint(path: Path, check: Check = lambda facts, declared: None) -> Checkpoint:
     """Read an untrusted checkpoint: sizes first, then shapes, then digests, then contents.
 
@@ -117,6 +123,11 @@ def read_checkpoint(path: Path, check: Check = lambda facts, declared: None) -> 
         return Checkpoint(load(payload), facts)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{data} is not a safetensors file: {error}") from error
+
+
+def steps_of_newest(folder: Path) -> int:
+    """The steps that a run had done at its newest checkpoint, by its name; 0 if there is none."""
+    return max((int(p.name) for p in folder.iterdir() if p.name.isdigit()), default=0) if folder.is_dir() else 0
 
 
 def newest_checkpoint(folder: Path, check: Check = lambda facts, declared: None) -> tuple[Checkpoint, list[str]]:

@@ -26,7 +26,9 @@ class Layout:
         self.fault = root / "fault.json"  # all that is known of the fault that ended the run
         self.status = root / "status.json"  # running, stopped, finished or failed
         self.checkpoints = root / "checkpoint"  # the two newest
+        self.best = root / "best"  # the agent of the best test
         self.tensorboard = root / "tensorboard"  # event files
+        self.tracking = root / "tracking.json"  # by which name trackers know the run
         self.lock = root / ".lock"  # held while a process trains here
 
 

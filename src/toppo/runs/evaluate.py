@@ -29,6 +29,19 @@ class EpisodeResult(NamedTuple):
     ended: bool  # False if it was cut off
 
 
+class Evaluation(NamedTuple):
+    """A test of the policy during training."""
+
+    step: int  # training steps so far
+    mean: float  # undiscounted return
+    returns: list[float]  # of each episode
+    cut: int = 0  # how many episodes were cut off
+
+    def values(self) -> dict[str, float]:
+        """Return what trackers show of the test."""
+        return {"eval/mean_reward": self.mean}
+
+
 def frozen_actor(state: State, setup: Setup, rows: int) -> Actor:
     """The policy and the normaliser of a training state on the host, for so many observations at once."""
     weights = actor_weights(state.learner.params.policy, setup.spaces.action_size)

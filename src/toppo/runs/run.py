@@ -1,38 +1,35 @@
-"""One run: start or resume it, train, and write what happens into its directory."""
+"""One run: start or resume it in a directory of its own."""
 
-import time
+import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from toppo.algos.settings import schedules_of
+from toppo.callbacks import Callback, Evaluate, LogTo, StopOnPlateau, StopOnReturn, in_order
 from toppo.collect.check_apart import check_env_in_subprocess
-from toppo.collect.episodes import describe_failed_replays
 from toppo.collect.faults import STRICT, FaultPolicy
-from toppo.envs import EnvSource, Source, Spaces, open_player, resolve
+from toppo.envs import EnvSource, Source, Spaces, resolve
 from toppo.envs.check import NOT_REPEATED, check_env
 from toppo.envs.spaces import refuse_other_spaces
-from toppo.envs.spaces_json import spaces_from_json, spaces_to_json
-from toppo.errors import CANNOT_CREATE, IO_ERROR, NO_INPUT, Fault, ToppoError
-from toppo.learn.loop import Iteration
-from toppo.learn.session import open_session
+from toppo.envs.spaces_json import spaces_from_json
+from toppo.errors import CANNOT_CREATE, NO_INPUT, ToppoError
 from toppo.learn.setup import Setup, initial_state, new_setup
 from toppo.learn.state import State
 from toppo.learn.xla import prepare
-from toppo.rundir.checkpoint import CheckpointError, Declared, Facts, add_checkpoint, newest_checkpoint
+from toppo.rundir.checkpoint import CheckpointError, Declared, Facts, newest_checkpoint
 from toppo.rundir.files import refuse_strange_entries
 from toppo.rundir.layout import Layout, read_json, write_json
 from toppo.rundir.lock import exclusive
 from toppo.rundir.versions import differences, versions
-from toppo.runs.evaluate import evaluate_policy
-from toppo.runs.logs import Logs, Offsets
-from toppo.runs.signals import Interrupted, StopRequest, stop_request
+from toppo.runs.callback_loop import mark_inexact, train
+from toppo.runs.directory import STATUS_SCHEMA, RunDirectory, writing
+from toppo.runs.logs import Offsets
 from toppo.runs.spec import Spec, algorithm, from_json, to_json
-from toppo.runs.state_io import check_arrays, state_from_arrays, state_to_arrays
+from toppo.runs.state_io import check_arrays, state_from_arrays
+from toppo.runs.training import Tell, Training
 
-STATUS_SCHEMA = 1
 TEST_EPISODES = 10  # the paper's
 # A process that is killed before it writes the spec leaves these.  There is nothing to resume, so a new run may begin.
 BEFORE_THE_SPEC = {".lock", ".holder.json", "versions.json", ".versions.json.tmp", ".spec.json.tmp"}
@@ -46,22 +43,34 @@ class RunOptions(NamedTuple):
     tensorboard: bool = True
     fault_policy: FaultPolicy = STRICT
     evaluate_every: int = 0  # steps; 0 for never
+    keep_best: bool = False  # the agent of the best test
+    stop_return: float | None = None  # of a test
+    patience: int | None = None  # tests without a new best
+    track: tuple[str, ...] = ()  # trackers
+    project: str | None = None  # of the trackers
+    callbacks: Sequence[Callback] = ()  # more of them
 
 
 IN_THIS_PROCESS = RunOptions(workers=0)
 
 
-class RunProgress(NamedTuple):
-    """What an observer learns after every iteration."""
-
-    spec: Spec
-    iteration: Iteration
-    seconds: float  # since this process began to train
-    first_step: int  # where this process began
-
-
-Observe = Callable[[RunProgress], None]
-Tell = Callable[[str], object]  # takes a note or a warning in one sentence
+def callbacks_of(options: RunOptions, layout: Layout) -> list[Callback]:
+    """Return the callbacks that the options ask for."""
+    found = list(options.callbacks)
+    if options.evaluate_every:
+        best = layout.best if options.keep_best else None
+        found.append(Evaluate(options.evaluate_every, TEST_EPISODES, keep_best=best))
+    elif options.keep_best:
+        raise ToppoError("--keep-best keeps the agent of the best test, and nothing tests it: add --evaluate-every")
+    if options.stop_return is not None:
+        found.append(StopOnReturn(options.stop_return))
+    if options.patience is not None:
+        found.append(StopOnPlateau(options.patience))
+    present = {callback.tracker for callback in found if isinstance(callback, LogTo)}
+    asked = [*(["tensorboard"] if options.tensorboard else []), *options.track]
+    return in_order(
+        [*found, *(LogTo(tracker, options.project) for tracker in dict.fromkeys(asked) if tracker not in present)]
+    )
 
 
 def setup_for(spec: Spec, env: EnvSource | Source) -> Setup:
@@ -92,11 +101,21 @@ def setup_from(spec: Spec, spaces: Spaces) -> Setup:
 
 
 def start(
-    spec: Spec, env: EnvSource | Source, root: Path, options: RunOptions, observe: Observe, tell: Tell = warnings.warn
+    spec: Spec,
+    env: EnvSource | Source,
+    root: Path,
+    options: RunOptions,
+    observe: Callback,
+    tell: Tell = warnings.warn,
+    state: State | None = None,
 ) -> State:
-    """Train a new run in a new directory."""
+    """Train a new run in a new directory, from the first step or from a state that was reached elsewhere."""
     layout = Layout(root.absolute())  # before the environment is made: it may change the working directory
-    run = _Run(spec, source_for(spec, env), layout, options, observe, tell)
+    callbacks = callbacks_of(options, layout)
+    training = _new_training(spec, source_for(spec, env), layout, options, tell)
+    if state is not None and state.steps:
+        training.state = state
+        training.exact = False  # it does not follow from the spec
     if layout.root.exists() and (not layout.root.is_dir() or {p.name for p in layout.root.iterdir()} - BEFORE_THE_SPEC):
         raise ToppoError(
             f"{root} exists already: continue it with `toppo resume {root}` or choose another --out", CANNOT_CREATE
@@ -109,20 +128,24 @@ def start(
         with writing(layout.root):
             write_json(layout.versions, {"schema": STATUS_SCHEMA, **versions()})
             write_json(layout.spec, to_json(spec))
-        return run.train()
+        train(training, callbacks, observe)
+    return training.state
 
 
 def resume(
     root: Path,
     env: EnvSource | Source | None,
     options: RunOptions,
-    observe: Observe,
+    observe: Callback,
     tell: Tell = warnings.warn,
     allow_drift: bool = False,
+    total_timesteps: int | None = None,
 ) -> State:
-    """Continue a run to the same bytes as if it had never stopped."""
+    """Continue a run to the same bytes as if it had never stopped; it may get another length."""
     layout = Layout(root.absolute())
     spec = from_json(read_json(layout.spec))
+    if total_timesteps is not None:
+        spec = dataclasses.replace(spec, total_timesteps=total_timesteps)
     refuse_strange_entries(layout.root)
     drift = differences(read_json(layout.versions))
     if drift and not allow_drift:
@@ -130,11 +153,79 @@ def resume(
             f"{root} was started with other versions ({', '.join(drift)}), and would not continue to the same "
             "numbers: install those, or continue all the same with --allow-drift"
         )
+    callbacks = callbacks_of(options, layout)
     source = registered_source(spec) if env is None else source_for(spec, env)
-    run = _Run(spec, source, layout, options, observe, tell)
+    training = _new_training(spec, source, layout, options, tell)
     with exclusive(layout.lock):
-        run.restore()
-        return run.train()
+        _restore(training, layout)
+        if total_timesteps is not None:
+            _change_length(training, layout)
+        train(training, callbacks, observe)
+    return training.state
+
+
+def _new_training(spec: Spec, source: Source, layout: Layout, options: RunOptions, tell: Tell) -> Training:
+    """Check the environment and prepare the first state; nothing is written yet."""
+    setup, notes = check_run(spec, source, options)
+    for note in notes:
+        tell(f"note: {spec.env}: {note}")
+    prepare()
+    return Training(
+        spec=spec,
+        source=source,
+        setup=setup,
+        state=initial_state(setup),
+        workers=options.workers,
+        fault_policy=options.fault_policy,
+        tell=tell,
+        directory=RunDirectory(layout, options.checkpoint_every),
+        repeats=not any(note.startswith(NOT_REPEATED) for note in notes),
+    )
+
+
+def _restore(training: Training, layout: Layout) -> None:
+    """Continue from the newest intact checkpoint; without any, the run starts from its first step again."""
+    spec = training.spec
+
+    def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
+        check_arrays(setup_from(spec, spaces_from_json(facts.get("spaces"))), arrays, facts.get("state", {}))
+
+    try:
+        checkpoint, damaged = newest_checkpoint(layout.checkpoints, fits)
+    except CheckpointError as error:
+        if error.code != NO_INPUT:
+            raise
+        return
+    facts = checkpoint.facts
+    refuse_other_spaces(training.source.name, training.setup.spaces, spaces_from_json(facts["spaces"]))
+    for sentence in damaged:
+        training.tell(f"warning: {sentence}; the checkpoint before it is used")
+    training.state = state_from_arrays(training.setup, checkpoint.arrays, facts.get("state", {}))
+    training.exact = facts.get("exact") is True
+    assert training.directory is not None
+    training.directory.offsets = _log_lengths(facts.get("offsets"))
+    if not training.repeats:
+        mark_inexact(training, "the environment does not repeat itself")
+    length = from_json(facts.get("spec")).total_timesteps
+    if length != spec.total_timesteps and has_schedule(spec):
+        mark_inexact(training, f"the schedules of its settings followed a length of {length:,} steps so far")
+
+
+def _change_length(training: Training, layout: Layout) -> None:
+    """Write down the run's new length, which must lie beyond what is done."""
+    if training.total_timesteps <= training.num_timesteps:
+        raise ToppoError(
+            f"total_timesteps is {training.total_timesteps}, but {layout.root} has done {training.num_timesteps} "
+            "already: give more"
+        )
+    with writing(layout.root):
+        write_json(layout.spec, to_json(training.spec))
+
+
+def has_schedule(spec: Spec) -> bool:
+    """Tell whether a setting changes over the run, so that its numbers depend on the run's length."""
+    values = [getattr(s, name) for s in (spec.common, spec.config) for name in schedules_of(type(s))]
+    return spec.common.anneal_lr or any(isinstance(value, tuple) for value in values)
 
 
 def _log_lengths(data: object) -> Offsets:
@@ -143,19 +234,6 @@ def _log_lengths(data: object) -> Offsets:
     if not isinstance(data, dict) or any(type(data.get(n)) is not int or data[n] < 0 for n in names | set(data)):
         raise CheckpointError("the checkpoint does not say how long the run's logs were")
     return data
-
-
-@contextmanager
-def writing(root: Path) -> Iterator[None]:
-    """Turn a write that the system refuses into a sentence; the checkpoints before it are intact."""
-    try:
-        yield
-    except OSError as error:
-        raise ToppoError(
-            f"{root} cannot be written ({error.strerror}); its last checkpoint is intact: fix that, then continue with "
-            f"`toppo resume {root}`",
-            IO_ERROR,
-        ) from error
 
 
 def source_for(spec: Spec, env: EnvSource | Source) -> Source:
@@ -190,133 +268,3 @@ def registered_source(spec: Spec) -> Source:
             f"({dict(source.kwargs)!r:.200}), name the environment yourself with --env"
         )
     return source
-
-
-@dataclass
-class _Run:
-    """A run that this process trains, from its first step or from a checkpoint."""
-
-    spec: Spec
-    source: Source
-    layout: Layout
-    options: RunOptions
-    observe: Observe
-    tell: Tell
-
-    def __post_init__(self) -> None:
-        """Check the environment and prepare the first state; nothing is written yet."""
-        self.setup, notes = check_run(self.spec, self.source, self.options)
-        for note in notes:
-            self.tell(f"note: {self.spec.env}: {note}")
-        prepare()
-        self.state = initial_state(self.setup)
-        self.offsets: Offsets = {}  # lengths of the logs at the checkpoint
-        # Does reset(seed=...) lead to the same episode again?
-        self.repeats = not any(note.startswith(NOT_REPEATED) for note in notes)
-        self.exact = True  # are the numbers those of a run without stops and faults?
-
-    def restore(self) -> None:
-        """Continue from the newest intact checkpoint; without any, the run starts from its first step again."""
-
-        def fits(facts: Facts, arrays: Mapping[str, Declared]) -> None:
-            setup = setup_from(self.spec, spaces_from_json(facts.get("spaces")))
-            check_arrays(setup, arrays, facts.get("state", {}))
-
-        try:
-            checkpoint, damaged = newest_checkpoint(self.layout.checkpoints, fits)
-        except CheckpointError as error:
-            if error.code != NO_INPUT:
-                raise
-            return
-        facts = checkpoint.facts
-        refuse_other_spaces(self.source.name, self.setup.spaces, spaces_from_json(facts["spaces"]))
-        for sentence in damaged:
-            self.tell(f"warning: {sentence}; the checkpoint before it is used")
-        self.state = state_from_arrays(self.setup, checkpoint.arrays, facts.get("state", {}))
-        self.offsets = _log_lengths(facts.get("offsets"))
-        self.exact = facts.get("exact") is True
-        if not self.repeats:
-            self._mark_inexact("the environment does not repeat itself")
-
-    def train(self) -> State:
-        """Train to the end, or until a signal asks to stop."""
-        options = self.options
-        with (
-            open_session(self.setup, self.source, options.workers, options.fault_policy) as session,
-            closing(self._open_logs()) as logs,
-        ):
-            if self.state.batches:
-                self.state, failed = session.restore(self.state)
-                if failed:
-                    self._mark_inexact(describe_failed_replays(failed))
-            try:
-                with stop_request() as stop:
-                    self._write_status("running")
-                    self._iterate(session.train(self.state), logs, stop)
-                    self._write_status("finished")
-            except ToppoError as error:
-                with suppress(ToppoError):  # the disk may be what failed
-                    self._write_status("failed", str(error))
-                if isinstance(error, Fault):
-                    logs.write_fatal(error)
-                raise
-        return self.state
-
-    def _mark_inexact(self, reason: str) -> None:
-        """Warn that the run does not continue to the bytes of a run that never stopped."""
-        self.exact = False
-        self.tell(f"warning: {reason}: resumed, not bit-exact")
-
-    def _iterate(self, iterations: Iterator[Iteration], logs: Logs, stop: StopRequest) -> None:
-        """Log every iteration; test the policy and save when it is due."""
-        began = time.perf_counter()
-        first_step = self.state.steps
-        for iteration in iterations:
-            before = self.state.steps
-            self.state = iteration.state
-            steps = self.state.steps
-            seconds = time.perf_counter() - began
-            with writing(self.layout.root):
-                logs.write(iteration, fps=(steps - first_step) / seconds)
-            self.exact = self.exact and all(fault.exact for fault in iteration.faults)
-            self.observe(RunProgress(spec=self.spec, iteration=iteration, seconds=seconds, first_step=first_step))
-            last = steps >= self.setup.total_timesteps
-            test_every = self.options.evaluate_every
-            if test_every and (last or steps // test_every > before // test_every):
-                self._test(logs)
-            save_every = self.options.checkpoint_every
-            if last or steps // save_every > before // save_every or stop.signal is not None:
-                self._save(logs)
-            if stop.signal is not None and not last:
-                self._write_status("stopped")
-                raise Interrupted(stop.signal)
-
-    def _open_logs(self) -> Logs:
-        tensorboard = self.options.tensorboard
-        evaluations = self.options.evaluate_every > 0
-        with writing(self.layout.root):
-            return Logs(self.layout, self.offsets, self.state.steps, tensorboard=tensorboard, evaluations=evaluations)
-
-    def _test(self, logs: Logs) -> None:
-        """Play episodes with the most likely action and the normaliser frozen, from the same starts every time."""
-        with closing(open_player(self.source)) as env:
-            results = evaluate_policy(self.state, self.setup, env, TEST_EPISODES, self.spec.seed)
-        with writing(self.layout.root):
-            logs.write_evaluation(self.state.steps, results)
-
-    def _save(self, logs: Logs) -> None:
-        arrays, counters = state_to_arrays(self.state)
-        with writing(self.layout.root):
-            facts = {
-                "spec": to_json(self.spec),
-                "spaces": spaces_to_json(self.setup.spaces),
-                "state": counters,
-                "exact": self.exact,
-                "offsets": logs.offsets(),
-            }
-            add_checkpoint(self.layout.checkpoints, self.state.steps, arrays, facts)
-
-    def _write_status(self, state: str, message: str = "") -> None:
-        status = {"state": state, "steps": self.state.steps, "exact": self.exact, "message": message}
-        with writing(self.layout.root):
-            write_json(self.layout.status, {"schema": STATUS_SCHEMA, **status})

@@ -12,6 +12,7 @@ class Interrupted(Exception):  # noqa: N818 - not an error: it was asked for
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
+        self.number = number
         self.code = 128 + number
 
 

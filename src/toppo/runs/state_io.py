@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +12,14 @@ from jax import ShapeDtypeStruct
 
 from toppo.algos.contract import Normaliser, Segment, Tree
 from toppo.collect.plan import RawBatch
+from toppo.envs.spaces_json import spaces_to_json
 from toppo.learn.programs import label
 from toppo.learn.setup import Setup, initial_learner
 from toppo.learn.state import State
 from toppo.maths.moments import Moments
-from toppo.rundir.checkpoint import CheckpointError, Declared, Facts
+from toppo.rundir.checkpoint import CheckpointError, Declared, Facts, refuse_to_replace, write_checkpoint
 from toppo.runs.episodes_io import STATES, count, episodes_from_tree, episodes_template, episodes_to_arrays
+from toppo.runs.spec import Spec, to_json
 
 
 def state_to_arrays(state: State) -> tuple[dict[str, np.ndarray], dict[str, object]]:
@@ -36,6 +39,20 @@ def state_to_arrays(state: State) -> tuple[dict[str, np.ndarray], dict[str, obje
         "steps": state.steps,
     }
     return {name: np.asarray(leaf) for name, leaf in _named_leaves(tree).items()}, counters
+
+
+def describe_agent(spec: Spec, setup: Setup, state: State) -> tuple[dict[str, np.ndarray], dict[str, object]]:
+    """Everything that an agent is: arrays by name, and facts."""
+    arrays, counters = state_to_arrays(state)
+    return arrays, {"spec": to_json(spec), "spaces": spaces_to_json(setup.spaces), "state": counters}
+
+
+def save_agent(target: Path, spec: Spec, setup: Setup, state: State) -> None:
+    """Write an agent into a directory, for ``toppo.load``."""
+    refuse_to_replace(target)
+    arrays, facts = describe_agent(spec, setup, state)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_checkpoint(target, arrays, facts)
 
 
 def check_arrays(setup: Setup, arrays: Mapping[str, Declared], counters: Facts) -> Tree:
