@@ -11,6 +11,7 @@ typed by hand.
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -19,10 +20,12 @@ from toppo.plotting import save
 from toppo.report.atari import game_of
 from toppo.report.compare import Group, Pair, groups_of, pairs_of, verdict
 from toppo.report.figures import curves_figure
-from toppo.report.load import Loaded, load
+from toppo.report.load import Loaded
+from toppo.report.load import load as load_report
 from toppo.report.page import About, write_report
 from toppo.report.statistics import MIN_FOR_INTERVAL
 from toppo.report.tables import FINAL_COLUMNS, PAIR_COLUMNS, Cell, final_rows, number, pair_rows, show, summary
+from toppo.runs.spec import default_settings
 from toppo.studies.paper import FAMILY, LONG_GAMES, MINIGRID
 
 LEARNING = RESULTS / "learning"
@@ -51,6 +54,11 @@ def table(columns: tuple[str, ...], rows: list[list[Cell]]) -> list[str]:
     """Return a table in Markdown."""
     lines = [list(columns), ["---"] * len(columns), *[[cell.text.replace("|", "\\|") for cell in row] for row in rows]]
     return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+
+
+def load(folder: Path) -> Loaded:
+    """Load the curves of a folder; a setting that an old curve lacks has its default."""
+    return load_report(folder, defaults=default_settings)
 
 
 def groups_in(name: str) -> list[Group]:

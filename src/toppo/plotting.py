@@ -1,5 +1,6 @@
 """The one style of all figures, and how they are written."""
 
+import colorsys
 import io
 import re
 import textwrap
@@ -27,6 +28,8 @@ COLOURS = {
     "disc": "#bc4b8a",
 }
 MORE_COLOURS = ("#e08214", "#1b9e9e", "#5e81c4", "#c05a7a", "#8c9a2b", "#a0705a", "#6d6ab8", "#3f9b62")
+PANEL_WIDTHS = {1: 5.6, 2: 5.0, 3: 4.2}  # inches, by panels in a row
+WIDE = 7.0  # inches: a figure above this fills the width of a page
 INK = "#1b1f24"  # on a page it becomes the colour of the text
 WARNING = "#b03030"
 QUICK_RUN = "quick run, no conclusion"
@@ -45,10 +48,10 @@ def subplots(rows: int, columns: int, width: float = 4.2, height: float = 3.1) -
     return figure, axes
 
 
-def panels(count: int, width: float = 4.2, height: float = 3.1) -> tuple[Figure, list[Axes]]:
-    """Return a figure and ``count`` axes, at most three in a row."""
+def panels(count: int, width: float | None = None, height: float = 3.1) -> tuple[Figure, list[Axes]]:
+    """Return a figure and ``count`` axes, at most three in a row; a panel on its own is wider."""
     columns = 2 if count == 4 else min(count, 3)
-    figure, axes = subplots(-(-count // columns), columns, width, height)
+    figure, axes = subplots(-(-count // columns), columns, width or PANEL_WIDTHS[columns], height)
     for axis in axes.flat[count:]:
         axis.remove()
     return figure, list(axes.flat[:count])
@@ -81,7 +84,14 @@ def add_legend(where: Axes | Figure, **options: Any) -> None:
 def colours_of(arms: Sequence[str]) -> dict[str, str]:
     """Return a colour for every arm; algorithms always have the same."""
     others = [a for a in dict.fromkeys(arms) if a not in COLOURS]
-    return COLOURS | {a: MORE_COLOURS[i % len(MORE_COLOURS)] for i, a in enumerate(others)}
+    colours = MORE_COLOURS if len(others) <= len(MORE_COLOURS) else around_the_wheel(len(others))
+    return COLOURS | dict(zip(others, colours, strict=False))
+
+
+def around_the_wheel(count: int) -> tuple[str, ...]:
+    """Return ``count`` colours with hues at equal distances, so that each stands for one arm."""
+    points = (colorsys.hls_to_rgb(i / count, 0.42 + 0.14 * (i % 2), 0.6) for i in range(count))
+    return tuple("#" + "".join(f"{round(255 * part):02x}" for part in point) for point in points)
 
 
 def save(figure: Figure, out: Path) -> None:
@@ -124,6 +134,8 @@ def to_svg(figure: Figure, name: str) -> str:
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     body = text.getvalue()
     body = body[body.index("<svg") :].replace(INK, "currentColor").replace("#000000", "currentColor")
+    size = "wide" if figure.get_figwidth() > WIDE else "narrow"
+    body = body.replace("<svg", f'<svg class="{size}"', 1)
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     # A screen shows no more than two decimals of a path, and the page is a quarter smaller.
     body = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]).replace(" \n", "\n"), body)

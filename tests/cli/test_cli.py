@@ -201,7 +201,7 @@ def test_an_existing_directory_is_left_alone(capsys, empty_folder):
     [
         (["resume", "nothing"], "nothing/spec.json does not exist: is this a run directory?"),
         (["evaluate", "nothing"], "nothing is not a checkpoint directory"),
-        (["plot", "nothing"], "nothing/spec.json does not exist: is this a run directory?"),
+        (["plot", "nothing"], "nothing is not a directory: name one with runs or curves"),
     ],
 )
 def test_a_run_that_is_not_there(capsys, empty_folder, command, sentence):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support import probes
 from tests.support.settings import tiny
+from tests.support.terminal import ReflowingTerminal
 from tests.support.training import setup_for, train_all
 from toppo.algos import REGISTRY
 from toppo.collect.faults import STRICT, SurvivedFault
@@ -162,3 +163,30 @@ def test_sparkline():
 
 def test_the_spec_of_a_progress_is_the_runs_own():
     assert from_json(to_json(progress(1).spec)) == SPEC
+
+
+def test_a_terminal_that_becomes_narrower_keeps_no_ghosts_of_the_old_panel():
+    out = io.StringIO()
+    screen = ReflowingTerminal(90)
+    console = Terminal(file=out, width=90, height=30, force_terminal=True)
+
+    def look() -> list[str]:
+        screen.feed(out.getvalue())
+        out.seek(0)
+        out.truncate()
+        return screen.shown()
+
+    console.say("what was there before")
+    with live_view(console) as live:
+        display = RunDisplay("ToPPO", console, live)
+        for columns in (90, 40, 65, 30, 90):
+            screen.resize(columns)
+            console.width = columns
+            display(progress(500, [1.0, 3.0]))
+            live.refresh()
+            rows = look()
+            assert rows[0] == "what was there before"
+            assert sum("ToPPO" in row for row in rows) == 1, columns
+            assert sum(row.startswith("╰") for row in rows) == 1, columns
+            assert rows[1].startswith("╭─ ToPPO")
+    assert look() == ["what was there before"]

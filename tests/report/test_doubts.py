@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.support.curves import curve, group, run_directory
+from tests.support.curves import curve, curve_of, group, run_directory
 from toppo.errors import ToppoError
 from toppo.plotting import colours_of, subplots
 from toppo.report.compare import groups_of, pairs_of
@@ -145,9 +145,9 @@ def test_an_arm_of_fewer_steps_does_not_compete(tmp_path):
 
 
 def test_only_the_wanted_runs_are_read_and_curves_keep_what_their_run_logged(tmp_path):
-    run_directory(tmp_path / "runs" / "toppo-Pendulum-v1-0")
-    write(tmp_path / "c", **{"toppo-Pendulum-v1-0": curve(env="Pendulum-v1"), "ppo-E-0": curve(algo="ppo")})
+    root = run_directory(tmp_path / "runs" / "toppo-Pendulum-v1-0")
+    write(tmp_path / "c", **{root.name: curve_of(root), "ppo-E-0": curve(algo="ppo")})
     (tmp_path / "c" / "broken.json").write_text("{")
     loaded = load(tmp_path / "runs", tmp_path / "c", only={"toppo-Pendulum-v1-0", "toppo-Pendulum-v1-1"})
-    assert [(r.arm, r.budget, r.seconds) for r in loaded.runs] == [("toppo", 100, pytest.approx(10.0))]
+    assert [(r.arm, len(r.grid), r.seconds) for r in loaded.runs] == [("toppo", 2, pytest.approx(10.0))]
     assert loaded.problems == ["missing from the study: 1 run (toppo-Pendulum-v1-1)"]

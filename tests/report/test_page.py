@@ -135,7 +135,10 @@ def test_a_page_has_all_its_parts(tmp_path):
     )
     page = out.read_text()
     check(page)
-    for name in ("summary", "curves", "finals", "pairs", "aggregates", "profile", "tests", "memory", "settings"):
+    for name in (
+        *("summary", "curves", "finals", "pairs", "improvements", "aggregates", "profile", "tests", "memory"),
+        "settings",
+    ):
         assert f'id="{name}"' in page
     assert "toppo (5 runs)" in page
     assert "has the highest final return" in page
@@ -241,3 +244,11 @@ def test_an_empty_directory_is_one_sentence(tmp_path):
         with pytest.raises(ToppoError) as refusal:
             load(root)
         assert refusal.value.code == NO_INPUT
+
+
+def test_a_figure_of_one_panel_is_narrow(tmp_path):
+    for envs, kind in ((("E",), "narrow"), (("E", "F"), "wide")):
+        loaded = load(study_curves(tmp_path / kind, envs=envs))
+        page = render(loaded, sections_of(loaded, "std"), About("x", "y"))
+        figure = page.partition('aria-label="Learning curves">')[2]
+        assert figure.startswith(f'<svg class="{kind}" ')

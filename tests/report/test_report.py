@@ -4,17 +4,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.support.curves import curve, group, run_directory
-from toppo.errors import BAD_DATA, IO_ERROR, NO_INPUT, ToppoError
+from tests.support.curves import curve, curve_of, group, run_directory
+from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
 from toppo.plotting import colours_of, subplots
+from toppo.report.arms import arm_of
 from toppo.report.compare import fill_gaps, groups_of, pairs_of, scores_of, verdict
-from toppo.report.curves import arm_of
-from toppo.report.figures import curves_figure, draw_curves, learning_curves
+from toppo.report.figures import curves_figure, draw_curves
 from toppo.report.load import load
 from toppo.report.run_directories import run_from_directory
 from toppo.rundir.layout import write_json
-
-STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 
 
 def test_a_run_is_what_it_logged(tmp_path):
@@ -64,26 +62,8 @@ def test_a_run_directory_with_other_data_is_one_sentence(tmp_path, name, data):
     root = run_directory(tmp_path / "run")
     write_json(root / f"{name}.json", data)
     with pytest.raises(ToppoError, match="is not a run that can be read") as refusal:
-        learning_curves([root], tmp_path / "x.png")
+        run_from_directory(root)
     assert refusal.value.code == BAD_DATA
-
-
-@pytest.mark.parametrize("ending", STARTS)
-def test_figures_are_written(tmp_path, ending):
-    runs = [run_directory(tmp_path / f"{a}{e}{s}", a, e, s) for a in ("ppo", "toppo") for e in "XY" for s in (0, 1)]
-    out = tmp_path / "deep" / f"curves{ending}"
-    learning_curves(runs, out)
-    assert out.read_bytes().startswith(STARTS[ending])
-    assert out.stat().st_size > 5000
-
-
-def test_a_picture_that_cannot_be_written_is_one_sentence(tmp_path):
-    root = run_directory(tmp_path / "run")
-    (tmp_path / "file").write_text("")
-    for out in (tmp_path / "a.nonsense", tmp_path / "file" / "a.png"):
-        with pytest.raises(ToppoError, match="cannot be written") as refusal:
-            learning_curves([root], out)
-        assert refusal.value.code == IO_ERROR
 
 
 @pytest.mark.parametrize(("runs", "lines", "bands"), [(2, 3, 0), (4, 5, 0), (5, 2, 1), (1, 1, 0)])
@@ -181,9 +161,9 @@ def test_reading_a_run_needs_only_its_files(tmp_path):
 
 
 def test_a_curve_beside_its_run_directory_keeps_the_run_times(tmp_path):
-    run_directory(tmp_path / "toppo-Pendulum-v1-0")
+    root = run_directory(tmp_path / "toppo-Pendulum-v1-0")
     (tmp_path / "curves").mkdir()
-    data = curve(env="Pendulum-v1", test_returns=[4.0])
+    data = curve_of(root, test_returns=[4.0])
     (tmp_path / "curves" / "toppo-Pendulum-v1-0.json").write_text(json.dumps(data))
     (run,) = load(tmp_path).runs
     assert run.tests == [4.0]

@@ -1,16 +1,18 @@
 """What the sections of a report say, without writing it."""
 
+import json
+
 import numpy as np
 import pytest
 
-from tests.support.curves import curve, group
-from toppo.report.compare import aggregates_of, scores_of
+from tests.support.curves import curve, group, run_directory
+from toppo.report.compare import aggregates_of, groups_of, improvements_of, scores_of
 from toppo.report.curves import run_from_curve
 from toppo.report.figures import aggregates_figure, finals_figure, profile_figure
-from toppo.report.load import Loaded
+from toppo.report.load import Loaded, load
 from toppo.report.page import About, render, sections_of
 from toppo.report.statistics import bootstrap, mean, pooled
-from toppo.report.tables import across_tasks, aggregate_rows, number, setting_rows, show
+from toppo.report.tables import across_tasks, aggregate_rows, final_rows, number, setting_rows, show
 
 
 def arms(seeds, envs="EF", arms=("toppo", "ppo")):
@@ -72,16 +74,56 @@ def test_scores_are_taken_after_the_steps_that_all_arms_have():
 
 
 def test_the_summary_speaks_of_all_tasks_together():
-    found = aggregates_of(scores_of(arms(5), {"E": 0.0, "F": 0.0}))
-    (told,) = across_tasks(found)
-    assert told.startswith(
+    groups = arms(5)
+    found = aggregates_of(scores_of(groups, {"E": 0.0, "F": 0.0}))
+    scores, chances = across_tasks(found, improvements_of(groups))
+    assert scores.startswith(
         f"Across 2 tasks, with a random policy at 0 and ppo at 1, the IQM of the scores is toppo {show(found[0].iqm)}"
     )
-    assert f"ppo is {show(found[1].improvement)}" in told
-    assert across_tasks(aggregates_of(scores_of(arms(5, "E"), {"E": 0.0}))) == []
+    chance = "On the same task, the probability that a run of toppo is better than one of ppo is"
+    assert chances == f"{chance} {show(improvements_of(groups)[0].probability)}."
+    one = arms(5, "E")
+    assert across_tasks(aggregates_of(scores_of(one, {"E": 0.0})), improvements_of(one)) == []
     page = loaded(arms(1), {"E": 0.0, "F": 0.0})
     assert "Across 2 tasks" in render(page, {}, About("x", "y"))
     assert "1 run: toppo on E." in render(loaded(arms(1, "E", ("toppo",))), {}, About("x", "y"))
+
+
+def test_the_probability_of_improvement_needs_neither_toppo_nor_ppo_nor_a_random_policy():
+    names = ("oppo, learning_rate=0.0003", "oppo, learning_rate=0.001")
+    groups = [group([[s + 1.0] * 2 for s in range(5)], names[0], env) for env in "EF"]
+    groups += [group([[s + 2.0] * 2 for s in range(5)], names[1], env) for env in "EG"]  # they share one task
+    (found,) = improvements_of(groups)
+    assert (found.ours, found.theirs, list(found.budget)) == (*names, ["E"])
+    assert found.probability.value == pytest.approx((4 * 0.5 + 6) / 25)  # 4 ties and 6 wins among 25 pairs
+    sections = sections_of(loaded(groups), "bootstrap")
+    page = render(loaded(groups), sections, About("x", "y"))
+    assert f"a run of {names[0]} has a higher final return than a run of the other arm" in page
+    assert [cell.text for cell in sections["improvements"].rows[0]][:3] == [names[1], "1", "5"]
+    assert improvements_of(groups[:2]) == []
+    # Where toppo ran, the others are compared with it; runs of few steps are compared after these.
+    short = group([[3.0, 0.0]], "toppo", "E")
+    short = short._replace(runs=[r._replace(budget=50, grid=r.grid[:1], returns=r.returns[:1]) for r in short.runs])
+    assert [(i.ours, i.budget, i.probability.value) for i in improvements_of([*groups, short])] == [
+        ("toppo", {"E": 50}, pytest.approx(value)) for value in (0.5, 0.3)
+    ]
+
+
+def test_the_test_return_is_that_of_the_study_or_the_last_during_training():
+    studied, tested, stopped, untested = (
+        run_from_curve(curve(seed=i, **more), f"toppo-E-{i}")
+        for i, more in enumerate(
+            [
+                {"test_returns": [1.0, 3.0], "evaluations": [[100, 9.0]]},
+                {"evaluations": [[50, 1.0], [100, 5.0]]},
+                {"evaluations": [[50, 7.0]]},  # not at the end
+                {},
+            ]
+        )
+    )
+    (found,) = groups_of(Loaded([studied, tested, stopped, untested], [], {}))
+    assert found.tests().tolist() == [2.0, 5.0]
+    assert final_rows([found])[0][-1].text == "3.5"
 
 
 def test_numbers_are_read_without_powers_of_ten():
@@ -124,3 +166,20 @@ def test_a_profile_has_an_interval_from_five_runs_on_and_says_what_it_does_not_s
     axis = profile_figure(scores_of(far, {"E": 0.0})).axes[0]
     assert axis.get_title() == "not shown: 1 run below -1, 1 run above 5"
     assert axis.get_lines()[0].get_xdata()[[0, -1]].tolist() == [-1.0, 5.0]
+
+
+def test_runs_in_progress_are_shown_with_how_far_they_are(tmp_path):
+    run_directory(tmp_path / "toppo-Pendulum-v1-0")
+    begun = run_directory(tmp_path / "toppo-Pendulum-v1-1", seed=1, episodes=20)
+    (begun / "status.json").write_text(json.dumps({"state": "stopped"}))
+    run_directory(tmp_path / "toppo-Pendulum-v1-2", seed=2, episodes=0)
+    (tmp_path / "study-s.json").write_text(json.dumps({"runs": [f"toppo-Pendulum-v1-{i}" for i in range(4)]}))
+    found = load(tmp_path)
+    section = sections_of(found, "bootstrap")["unfinished"]
+    assert [[cell.text for cell in row] for row in section.rows] == [
+        ["toppo-Pendulum-v1-1", "stopped", "500", "1,000", "50%", "21"],
+        ["toppo-Pendulum-v1-2", "starting", "0", "1,000", "0%", "-"],
+        ["toppo-Pendulum-v1-3", "waiting", "-", "-", "-", "-"],
+    ]
+    assert "Runs in progress" in render(found, {"unfinished": section}, About("x", "y"))
+    assert "1 run: toppo on Pendulum-v1" in render(found, {}, About("x", "y"))

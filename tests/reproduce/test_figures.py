@@ -13,6 +13,8 @@ from toppo.report.load import Loaded
 from toppo.report.page import About
 from toppo.reproduce import registry, run_time
 from toppo.reproduce.v_ratio import measured_before, over_seeds
+from toppo.rundir.layout import write_json
+from toppo.runs.spec import to_json
 from toppo.studies.folder import Folder
 from toppo.studies.paper import paper_study
 from toppo.studies.study import jobs_of
@@ -27,7 +29,7 @@ def test_page_and_figure_are_of_the_studys_own_runs_with_their_times(tmp_path, m
     finished_curves(folder.curves, study)
     (folder.curves / "ppo-E-0.json").write_text(json.dumps(curve(algo="ppo")))
     first = jobs_of(study)[0]
-    run_directory(folder.run(first), env=first.spec.env)
+    write_json(run_directory(folder.run(first)) / "spec.json", to_json(first.spec))
     drawn: list[list[str]] = []
     told: list[Loaded] = []
     figure = registry.FIGURES["memory-size"]._replace(draw=lambda groups, band: drawn.append(groups))

@@ -40,6 +40,12 @@ def curve(name="toppo-E-0", algo="toppo", env="E", seed=0, returns=(1.0, 2.0), *
     return {"spec": spec, "versions": {"jax": "1"}, "grid": grid, "return": list(returns), **more}
 
 
+def curve_of(root, **more):
+    """The compact curve of a run directory."""
+    spec = json.loads((root / "spec.json").read_text())
+    return curve() | {"spec": spec, "grid": [spec["total_timesteps"] // 2, spec["total_timesteps"]]} | more
+
+
 def group(returns, arm="toppo", env="E"):
     runs = [run_from_curve(curve(env=env, seed=s, returns=r), f"{arm}-{env}-{s}") for s, r in enumerate(returns)]
     return Group(arm, env, runs)

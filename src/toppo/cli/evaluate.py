@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import Annotated
+from typing import Annotated, Literal
 
 from toppo import agent
 from toppo.cli.flags import OwnEnv, flag, parse, require_at_least
 from toppo.display.console import Terminal
 from toppo.envs import open_player
-from toppo.errors import ToppoError
+from toppo.errors import NO_INPUT, ToppoError
 from toppo.runs import run as runs
 from toppo.runs.evaluate import MAX_STEPS, evaluate_policy
-from toppo.runs.spec import algorithm
+from toppo.runs.spec import algorithm, default_settings
 from toppo.runs.video import VideoOptions, record_video
 
 
@@ -33,9 +33,17 @@ class EvaluateFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class PlotFlags:
-    """Draw learning curves, one per algorithm and environment: the mean over runs."""
+    """Draw learning curves: means over runs that differ in their seeds alone."""
 
-    runs: Annotated[tuple[Path, ...], flag("Run directories.", "RUN")]
+    runs: Annotated[tuple[Path, ...], flag("Run directories, studies, or directories with either.", "RUN")]
+    metric: Annotated[
+        str, flag("Name in metrics.jsonl or timing.jsonl, eval/mean_reward, length, or return (default).", "NAME")
+    ] = "return"
+    smooth: Annotated[int, flag("Every point is the mean of the last N of 100 points (default: 1).", "N")] = 1
+    x: Annotated[
+        Literal["steps", "seconds", "iterations"],
+        flag("Horizontal axis: steps, seconds or iterations (default: steps).", "AXIS"),
+    ] = "steps"
     out: Annotated[Path, flag("Image to write (png, svg or pdf).")] = Path("curve.png")
 
 
@@ -66,10 +74,20 @@ def evaluate(arguments: list[str]) -> None:
 
 def plot(arguments: list[str]) -> None:
     """Draw learning curves."""
-    from toppo.report.figures import learning_curves
+    from toppo.plotting import save
+    from toppo.report.load import read_all
+    from toppo.report.plot import Wanted, metric_figure
 
     given = parse("plot", PlotFlags, arguments)
     if not given.runs:
-        raise ToppoError("no run was given: name at least one run directory")
-    learning_curves(given.runs, given.out)
-    Terminal().say(f"learning curves: {given.out}")
+        raise ToppoError("no run was given: name at least one run directory or study")
+    require_at_least(given, smooth=1)
+    found = read_all(*given.runs, defaults=default_settings)
+    if not found.runs:
+        nothing = f"there is no run in {', '.join(map(str, given.runs))}: name a run directory or a study"
+        raise ToppoError(next(iter(found.problems), nothing), NO_INPUT)
+    save(metric_figure(found, Wanted(metric=given.metric, x=given.x, smooth=given.smooth)), given.out)
+    console = Terminal()
+    for sentence in found.problems:
+        console.say(f"note: {sentence}")
+    console.say(f"learning curves: {given.out}")

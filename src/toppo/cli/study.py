@@ -12,6 +12,7 @@ from toppo.display.console import Terminal, live_view
 from toppo.errors import ToppoError, suggestion
 from toppo.runs.run import RunOptions
 from toppo.runs.signals import Interrupted
+from toppo.runs.spec import default_settings
 from toppo.studies.folder import Folder
 from toppo.studies.paper import PAPER, paper_study
 from toppo.studies.run_jobs import StudyOptions, refuse_faults, run_study
@@ -79,7 +80,7 @@ def report(arguments: list[str]) -> None:
 
     given = parse("report", ReportFlags, arguments)
     out = given.out or given.folder / "report.html"
-    loaded = load(given.folder)
+    loaded = load(given.folder, defaults=default_settings)
     command = shlex.join(["toppo", "report", str(given.folder), *changed_flags(given, "out", "band")])
     write_report(loaded, out, About(given.folder.resolve().name, command, given.band))
     for sentence in loaded.problems:

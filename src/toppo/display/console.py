@@ -6,8 +6,10 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, ConsoleRenderable, RenderHook
+from rich.control import Control
 from rich.live import Live
+from rich.segment import ControlType, Segment
 
 
 class Terminal(Console):
@@ -52,11 +54,39 @@ def mute() -> None:
 @contextmanager
 def live_view(console: Console) -> Iterator[Live | None]:
     """A part of the terminal that is drawn again and again; None if the output is not a terminal."""
-    if console.is_terminal:
-        with Live(console=console, transient=True) as live:
-            yield live
-    else:
+    if not console.is_terminal:
         yield None
+        return
+    live = Live(console=console, transient=True)
+    console.push_render_hook(_Reflow(console, live))
+    try:
+        with live:
+            yield live
+    finally:
+        console.pop_render_hook()
+
+
+class _Reflow(RenderHook):
+    """Erases the rows that a terminal adds when it becomes narrower and breaks the lines of the live view.
+
+    ``Live`` itself moves the cursor up by the rows that it has drawn, and would leave the others where they are.
+    """
+
+    def __init__(self, console: Console, live: Live) -> None:
+        self._console = console
+        self._live = live
+        self._widths: list[int] = []  # of the lines that were drawn last
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """Go up by the rows that were added, and note what is drawn now."""
+        if not self._console.is_interactive:
+            return renderables
+        columns = max(1, self._console.width)
+        added = sum((width - 1) // columns for width in self._widths if width)
+        lines = self._console.render_lines(self._live.renderable, pad=False)
+        self._widths = [Segment.get_line_length(line) for line in lines[: self._console.height]]
+        up = ((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2))
+        return [Control(*up * added), *renderables]
 
 
 def clock(seconds: float) -> str:

@@ -10,9 +10,11 @@ import numpy as np
 from toppo.agent import Agent
 from toppo.envs import Source, open_player
 from toppo.hub import CARD, CURVE, PREFIX
-from toppo.plotting import write_output
+from toppo.plotting import save, write_output
 from toppo.report import statistics
-from toppo.report.figures import learning_curves
+from toppo.report.doubts import has_return
+from toppo.report.load import read_all
+from toppo.report.plot import Wanted, metric_figure
 from toppo.report.tables import number, show
 from toppo.rundir.layout import Layout, read_json
 from toppo.rundir.versions import versions
@@ -44,10 +46,11 @@ def write_card(agent: Agent, tested: Tested, run: Path, folder: Path, name: str 
     """Write the card and, of a run directory, its learning curve; return what was written."""
     written = [folder / CARD]
     layout = Layout(run)
-    has_curve = layout.episodes.is_file()
-    if has_curve:
+    found = read_all(run) if layout.episodes.is_file() else None
+    has_curve = found is not None and any(map(has_return, found.runs))
+    if found is not None and has_curve:
         written.append(folder / CURVE)
-        learning_curves([run], folder / CURVE)
+        save(metric_figure(found, Wanted()), folder / CURVE)
     trained_with = read_json(layout.versions) if layout.versions.is_file() else versions()
     write_output(folder / CARD, card(agent, tested, trained_with, has_curve, name).encode())
     return written

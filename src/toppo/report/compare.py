@@ -1,12 +1,15 @@
 """Compare arms: which one wins, by how much, and how sure that is."""
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 
 from toppo.report import statistics as stats
+from toppo.report.arms import natural
 from toppo.report.curves import Run
-from toppo.report.load import FINAL_SHARE, Loaded
+from toppo.report.doubts import FINAL_SHARE
+from toppo.report.load import Loaded
 from toppo.report.statistics import Estimate
 from toppo.report.text import counted
 
@@ -37,7 +40,7 @@ class Group(NamedTuple):
 
     def tests(self) -> np.ndarray:
         """Return the mean return of the test episodes at the end, of the runs that have any."""
-        return np.array([np.mean(r.tests) for r in self.runs if r.tests])
+        return np.array([mean for r in self.runs if (mean := mean_test_return(r)) is not None])
 
 
 class Pair(NamedTuple):
@@ -69,13 +72,22 @@ class Aggregate(NamedTuple):
     iqm: Estimate
     mean: Estimate
     gap: Estimate
-    improvement: Estimate | None  # probability that a run of toppo beats one of this arm; None for toppo
+
+
+class Improvement(NamedTuple):
+    """The probability that a run of one arm beats a run of another on the same task, mean over tasks."""
+
+    ours: str
+    theirs: str
+    budget: dict[str, int]  # steps that are compared, by task
+    runs: tuple[int, ...]  # by arm and task
+    probability: Estimate
 
 
 def groups_of(loaded: Loaded) -> list[Group]:
     """Group runs by environment and arm, toppo first, ppo second."""
     order = {OURS: 0, BASELINE: 1}
-    keys = sorted({(r.env, r.arm) for r in loaded.runs}, key=lambda k: (k[0], order.get(k[1], 2), k[1]))
+    keys = sorted({(r.env, r.arm) for r in loaded.runs}, key=lambda k: (k[0], order.get(k[1], 2), natural(k[1])))
     return [Group(arm, env, [r for r in loaded.runs if (r.env, r.arm) == (env, arm)]) for env, arm in keys]
 
 
@@ -92,8 +104,22 @@ def mean_return(run: Run, after: float, until: float) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
+def mean_test_return(run: Run) -> float | None:
+    """Return the mean return of the test episodes at the end: those of the study, else the last during training."""
+    if run.tests:
+        return float(np.mean(run.tests))
+    after = run.evaluations[run.evaluations[:, 0] >= run.budget, 1]
+    return float(after[-1]) if len(after) and not np.isnan(after[-1]) else None
+
+
+def reference_of(groups: list[Group]) -> str:
+    """Return the arm that the others are compared with: toppo, else the first of those that ran on most tasks."""
+    tasks = Counter(g.arm for g in groups)
+    return OURS if OURS in tasks else max(tasks, key=lambda arm: tasks[arm])
+
+
 def pairs_of(groups: list[Group]) -> list[Pair]:
-    """Compare toppo, or the first arm if toppo did not run, with every other arm on the same environment."""
+    """Compare the first arm (toppo, if it ran) with every other arm on the same environment."""
     found = []
     for env in dict.fromkeys(g.env for g in groups):
         first, *others = [g for g in groups if g.env == env]
@@ -102,6 +128,23 @@ def pairs_of(groups: list[Group]) -> list[Pair]:
             final = stats.bootstrap([first.final(budget), other.final(budget)], stats.difference)
             area = stats.bootstrap([first.area(budget), other.area(budget)], stats.difference)
             found.append(Pair(env=env, ours=first.arm, theirs=other.arm, budget=budget, final=final, area=area))
+    return found
+
+
+def improvements_of(groups: list[Group]) -> list[Improvement]:
+    """Compare runs of the reference with runs of every other arm, on the tasks that both ran on."""
+    by = {(g.arm, g.env): g for g in groups}
+    ours = reference_of(groups)
+    found = []
+    for theirs in dict.fromkeys(g.arm for g in groups if g.arm != ours):
+        here = [(by[ours, g.env], g) for g in groups if g.arm == theirs and (ours, g.env) in by]
+        budget = {g.env: min(our.budget, g.budget) for our, g in here}
+        finals = [(our.final(budget[g.env]), g.final(budget[g.env])) for our, g in here]
+        strata = [s for side in zip(*finals, strict=True) for s in side]
+        if strata and not np.isnan(np.concatenate(strata)).any():
+            probability = stats.bootstrap(strata, stats.probability_of_improvement)
+            runs = tuple(map(len, strata))
+            found.append(Improvement(ours=ours, theirs=theirs, budget=budget, runs=runs, probability=probability))
     return found
 
 
@@ -152,7 +195,6 @@ def _why_unscored(baseline: Group | None, zero: float | None) -> str:
 
 def aggregates_of(scores: Scores) -> list[Aggregate]:
     """Aggregate the scores of every arm over all tasks."""
-    ours = scores.arms.get(OURS)
     return [
         Aggregate(
             arm=arm,
@@ -160,9 +202,6 @@ def aggregates_of(scores: Scores) -> list[Aggregate]:
             iqm=stats.bootstrap(strata, stats.pooled(stats.iqm)),
             mean=stats.bootstrap(strata, stats.pooled(stats.mean)),
             gap=stats.bootstrap(strata, stats.pooled(stats.optimality_gap)),
-            improvement=stats.bootstrap([*ours, *strata], stats.probability_of_improvement)
-            if ours and arm != OURS
-            else None,
         )
         for arm, strata in scores.arms.items()
     ]

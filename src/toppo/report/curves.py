@@ -1,17 +1,19 @@
 """One run as the report knows it, read from its compact curve."""
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from toppo.report.arms import arm_of, comparable
 from toppo.report.text import clean, unique_name
 from toppo.rundir.curve import SERIES
 
 SPEC_SCHEMA = 2
 MAX_POINTS = 10_000
 MAX_NUMBER = 1e300
+NOT_SETTINGS = ("algo", "env", "seed", "total_timesteps")  # a run has fields for these
 
 Json = Mapping[str, Any]
 
@@ -33,10 +35,11 @@ class Run(NamedTuple):
     versions: dict[str, str]
     seconds: float | None = None  # per thousand steps, median of its iterations
     damage: tuple[str, ...] = ()  # what could not be read in its logs
+    root: Path | None = None  # its run directory, if it was read from one
 
 
-def run_from_curve(data: Json, name: str) -> Run:
-    """Read a run from its compact curve, or raise what is wrong with it."""
+def run_from_curve(data: Json, name: str, arms: Collection[str] = ()) -> Run:
+    """Read a run from its compact curve, or raise what is wrong with it; ``arms`` are those that studies name."""
     spec = checked_spec(data["spec"])
     grid = _array(data["grid"])
     returns = _array(data["return"])
@@ -51,9 +54,8 @@ def run_from_curve(data: Json, name: str) -> Run:
         raise ValueError("its tests during training are not at growing steps")
     algo = unique_name(spec["algo"])
     seed = int(spec["seed"])
-    settings = {**dict(spec.get("common", {})), **dict(spec.get("config", {}))}
     return Run(
-        arm=arm_of(name, algo, str(spec["env"]), seed),
+        arm=arm_of(name, algo, str(spec["env"]), seed, arms),
         algo=algo,
         env=unique_name(spec["env"]),
         seed=seed,
@@ -63,7 +65,7 @@ def run_from_curve(data: Json, name: str) -> Run:
         series=series,
         tests=tests[np.isfinite(tests)].tolist(),
         evaluations=evaluations,
-        settings={clean(k): v if isinstance(v, bool | int | float) else clean(v) for k, v in settings.items()},
+        settings=settings_of(spec),
         versions={clean(k): clean(v) for k, v in dict(data.get("versions", {})).items() if k != "schema"},
     )
 
@@ -77,10 +79,10 @@ def checked_spec(spec: Json) -> Json:
     return spec
 
 
-def arm_of(name: str, algo: str, env: str, seed: int) -> str:
-    """Return the arm in a name that a study gave, or the algorithm if no study gave it."""
-    tail = re.sub(r"[^A-Za-z0-9_.=+-]", "-", f"-{env}-{seed}")
-    return unique_name(name.removesuffix(tail)) if name.endswith(tail) and name != tail else algo
+def settings_of(spec: Json) -> dict[str, object]:
+    """Return all settings of a spec, with values that can be shown and compared."""
+    others = {k: v for k, v in spec.items() if k not in ("schema", "common", "config", *NOT_SETTINGS)}
+    return comparable({**others, **dict(spec.get("common", {})), **dict(spec.get("config", {}))})
 
 
 def _array(values: Iterable[float | None]) -> np.ndarray:

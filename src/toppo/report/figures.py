@@ -1,24 +1,33 @@
 """The figures of the report: curves, final returns, scores across tasks."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from toppo.plotting import INK, add_legend, colours_of, panels, save, set_labels, set_rows, set_title, subplots
+from toppo.plotting import INK, add_legend, colours_of, panels, set_labels, set_rows, set_title, subplots
 from toppo.report import statistics as stats
-from toppo.report.compare import Aggregate, Group, Scores, fill_gaps
+from toppo.report.compare import Aggregate, Group, Improvement, Scores, fill_gaps
 from toppo.report.curves import Run
-from toppo.report.run_directories import run_from_directory
 from toppo.report.statistics import Estimate
 from toppo.report.text import counted
 
 BANDS = ("bootstrap", "std")
+LETTERS_PER_INCH = 15  # of a legend
 MIN_SCORE = -1.0  # of a profile: one run far off would press all others together
 MAX_SCORE = 5.0
+
+
+class Labels(NamedTuple):
+    """What the axes of learning curves show."""
+
+    x: str = "environment steps"
+    y: str = "return of training episodes"
+
+
+DEFAULT_LABELS = Labels()
 
 
 def values_of(run: Run, series: str) -> np.ndarray:
@@ -51,26 +60,28 @@ def draw_curves(axis: Axes, groups: list[Group], colours: dict[str, str], shadin
         elif len(rows) > 1:
             for row in rows:
                 axis.plot(x, row, color=colour, alpha=0.35, linewidth=0.7)
-    axis.xaxis.set_major_formatter(EngFormatter(sep=""))  # 200k, 1M
-    set_labels(axis, "environment steps")
 
 
-def curves_figure(groups: list[Group], shading: str = "bootstrap", series: str = "", y_label: str = "") -> Figure:
+def curves_figure(
+    groups: list[Group], shading: str = "bootstrap", series: str = "", labels: Labels = DEFAULT_LABELS
+) -> Figure:
     """Draw learning curves, one panel per environment, and one legend below them."""
     envs = list(dict.fromkeys(g.env for g in groups))
     colours = colours_of([g.arm for g in groups])
     figure, axes = panels(len(envs))
     for axis, env in zip(axes, envs, strict=True):
         draw_curves(axis, [g for g in groups if g.env == env], colours, shading, series)
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))  # 200k, 1M
         set_title(axis, env)
+        set_labels(axis, labels.x)
     lines = {arm: line for axis in axes for line, arm in zip(*axis.get_legend_handles_labels(), strict=True)}
     counts = {arm: [len(runs_with_curve(g, series)) for g in groups if g.arm == arm] for arm in lines}
     names = [f"{arm} ({counted('run', *counts[arm])})" for arm in lines]
-    columns = round(figure.get_figwidth() / 2.1)
-    figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // columns))
     if names:
+        columns = max(1, int(figure.get_figwidth() * LETTERS_PER_INCH / (max(map(len, names)) + 8)))
+        figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // columns))
         add_legend(figure, handles=list(lines.values()), labels=names, loc="outside lower center", ncols=columns)
-    axes[0].set_ylabel(y_label or "return of training episodes", fontsize=9, color=INK)
+    set_labels(axes[0], labels.x, labels.y)
     return figure
 
 
@@ -132,32 +143,37 @@ def profile_figure(scores: Scores) -> Figure:
 
 
 def aggregates_figure(found: list[Aggregate]) -> Figure:
-    """Draw IQM, optimality gap and probability of improvement of every arm."""
+    """Draw IQM and optimality gap of every arm."""
     few = any(sum(a.runs) < stats.MIN_FOR_IQM for a in found)
-    titles: dict[str, list[Estimate | None]] = {
+    names = [f"{a.arm} ({counted('run', *a.runs)} per task)" for a in found]
+    colours = colours_of([a.arm for a in found])
+    figure, axes = panels(2, height=1.2 + 0.3 * len(found))
+    titles = {
         f"IQM (mean with fewer than {stats.MIN_FOR_IQM} runs)" if few else "IQM": [a.iqm for a in found],
         "optimality gap": [a.gap for a in found],
-        "P(toppo is better)": [a.improvement for a in found],
     }
-    colours = colours_of([a.arm for a in found])
-    figure, axes = subplots(1, 3, width=3.6, height=1.2 + 0.3 * len(found))
-    for axis, (title, estimates) in zip(axes[0], titles.items(), strict=True):
-        for row, (aggregate, estimate) in enumerate(zip(found, estimates, strict=True)):
-            if estimate is None:
-                continue
-            colour = colours[aggregate.arm]
-            axis.scatter([estimate.value], [row], color=colour, marker="|", s=200, linewidth=2.2)
-            if estimate.low is not None:
-                axis.plot([estimate.low, estimate.high], [row, row], color=colour, linewidth=4, alpha=0.4)
-        set_rows(axis, [f"{a.arm} ({counted('run', *a.runs)} per task)" for a in found])
+    for axis, (title, estimates) in zip(axes, titles.items(), strict=True):
+        draw_estimates(axis, names, estimates, [colours[a.arm] for a in found])
         set_title(axis, title)
-    axes[0, 2].axvline(0.5, color=INK, alpha=0.4, linewidth=0.8)
     return figure
 
 
-def learning_curves(runs: Sequence[Path], out: Path) -> None:
-    """Draw the learning curves of run directories into a file."""
-    found = [run_from_directory(root) for root in runs]
-    keys = sorted({(r.env, r.algo) for r in found})
-    groups = [Group(algo, env, [r for r in found if (r.env, r.algo) == (env, algo)]) for env, algo in keys]
-    save(curves_figure(groups), out)
+def improvements_figure(found: list[Improvement]) -> Figure:
+    """Draw the probability that a run of the reference beats a run of every other arm."""
+    names = [f"{i.theirs} ({counted('run', *i.runs)} per task)" for i in found]
+    colours = colours_of([found[0].ours, *(i.theirs for i in found)])
+    figure, axes = panels(1, height=1.2 + 0.3 * len(found))
+    draw_estimates(axes[0], names, [i.probability for i in found], [colours[i.theirs] for i in found])
+    axes[0].set_xlim(-0.02, 1.02)
+    axes[0].axvline(0.5, color=INK, alpha=0.4, linewidth=0.8)
+    set_labels(axes[0], f"probability that a run of {found[0].ours} is better")
+    return figure
+
+
+def draw_estimates(axis: Axes, names: list[str], estimates: list[Estimate], colours: list[str]) -> None:
+    """Draw a row for every estimate: its value, and its interval if it has one."""
+    for row, (estimate, colour) in enumerate(zip(estimates, colours, strict=True)):
+        axis.scatter([estimate.value], [row], color=colour, marker="|", s=200, linewidth=2.2)
+        if estimate.low is not None and estimate.high is not None:
+            axis.plot([estimate.low, estimate.high], [row, row], color=colour, linewidth=4, alpha=0.4)
+    set_rows(axis, names)

@@ -12,13 +12,24 @@ from typing import NamedTuple
 import numpy as np
 
 from toppo.errors import NO_INPUT, ToppoError
+from toppo.report.arms import Defaults, Member, no_defaults, told_apart
 from toppo.report.curves import Json, Run, run_from_curve
+from toppo.report.doubts import doubts_about, has_return, name_of
 from toppo.report.run_directories import run_from_directory
 from toppo.report.text import clean, counted, first_names, reason, unique_name
 from toppo.rundir.layout import Layout, read_json
+from toppo.rundir.progress import Progress, progress_of
 
 MAX_ENTRIES = 20_000
-FINAL_SHARE = 0.1  # the final return is the mean over this last part of the steps
+UNREADABLE = (ToppoError, KeyError, TypeError, ValueError, AttributeError, OSError, OverflowError)
+
+
+class Unfinished(NamedTuple):
+    """A run that a study has begun, or is going to begin."""
+
+    name: str
+    run: Run | None  # None before its first step
+    progress: Progress
 
 
 class Loaded(NamedTuple):
@@ -27,45 +38,101 @@ class Loaded(NamedTuple):
     runs: list[Run]
     problems: list[str]
     random: dict[str, float]  # return of a random policy, by environment
+    unfinished: tuple[Unfinished, ...] = ()
 
 
-def load(*roots: Path, only: Collection[str] = ()) -> Loaded:
-    """Load all runs of some directories, or only the runs with the names in ``only``."""
-    runs: dict[str, Run] = {}
+def load(*roots: Path, only: Collection[str] = (), defaults: Defaults = no_defaults) -> Loaded:
+    """Load the finished runs of some directories, or only the runs with the names in ``only``."""
+    found = read_all(*roots, only=only, defaults=defaults)
+    problems = list(found.problems)
+    complete = [r for r in found.runs if is_finished(r)]
+    names = [name_of(u.run) for u in found.unfinished if u.run is not None]
+    if names:
+        problems.append(f"not finished and left out: {counted('run', len(names))} ({first_names(names)})")
+    if waiting := [u.name for u in found.unfinished if u.run is None]:
+        problems.append(f"missing from the study: {counted('run', len(waiting))} ({first_names(waiting)})")
+    problems += [f"{name_of(r)}: no episode ended, and the run is left out" for r in complete if not has_return(r)]
+    usable = [r for r in complete if has_return(r)]
+    if not usable:
+        where = ", ".join(map(str, roots))
+        if names:
+            raise ToppoError(f"{where} holds no finished run, but `toppo board` shows those in progress", NO_INPUT)
+        why = f": {problems[0]}" if problems else ""
+        raise ToppoError(f"{where} holds no finished run with a return{why}", NO_INPUT)
+    return found._replace(runs=usable, problems=problems + doubts_about(usable))
+
+
+def read_all(*roots: Path, only: Collection[str] = (), defaults: Defaults = no_defaults) -> Loaded:
+    """Read all runs of some directories, finished or not; runs of different settings get different arms."""
     problems: list[str] = []
+    entries = list({os.path.realpath(path): path for root in roots for path in _entries(root, problems)}.values())
+    arms, wanted = _studies([p for p in entries if _is_study(p)], problems)
     random: dict[str, float] = {}
-    wanted: list[str] = list(only)
-    for path in (p for root in roots for p in _entries(root, problems)):
-        name = path.stem if path.is_file() else path.name
+    runs: dict[Path, Run] = {}
+    directories: dict[str, Path] = {}
+    for path in (p for p in entries if not _is_study(p)):
+        name = _name(path)
         if only and name not in only and name != "random":
             continue
         try:
             if path.is_dir():
                 if Layout(path).spec.is_file() and not Layout(path).spec.is_symlink():
-                    runs.setdefault(name, run_from_directory(path))
+                    runs[path] = run_from_directory(path, arms)
+                    directories[name] = path
             elif name == "random":
                 random |= _random_returns(read_json(path)["returns"])
-            elif name.startswith("study-"):
-                wanted += [str(run) for run in read_json(path)["runs"]][:MAX_ENTRIES]
             else:
-                run = run_from_curve(read_json(path), name)
-                if name in runs:  # a curve has no run times and no logs
-                    run = run._replace(seconds=runs[name].seconds, damage=runs[name].damage)
-                runs[name] = run
-        except (ToppoError, KeyError, TypeError, ValueError, OSError, OverflowError) as error:
+                run = run_from_curve(read_json(path), name, arms)
+                logged = runs.get(directories.get(name, path))
+                if logged is not None and _spec(logged) == _spec(run):  # a curve has no run times and no logs
+                    path = directories[name]
+                    run = run._replace(seconds=logged.seconds, damage=logged.damage, root=logged.root)
+                runs[path] = run
+        except UNREADABLE as error:
             problems.append(f"{clean(path.name)} is left out: {clean(reason(error), 300)}")
-    if missing := [name for name in dict.fromkeys(wanted) if name not in runs]:
-        problems.append(f"missing from the study: {counted('run', len(missing))} ({first_names(missing)})")
-    found = _usable(list(runs.values()), problems)
-    if not found:
-        why = f": {problems[0]}" if problems else ""
-        raise ToppoError(f"{', '.join(map(str, roots))} holds no finished run with a return{why}", NO_INPUT)
-    return Loaded(found, problems + _doubts(found), random)
+    members = [Member(r.arm, r.algo, r.env, {**r.settings, "total_timesteps": r.budget}) for r in runs.values()]
+    named = [r._replace(arm=a) for r, a in zip(runs.values(), told_apart(members, defaults), strict=True)]
+    unfinished = [
+        Unfinished(clean(_name(path)), run, progress_of(path))
+        for path, run in zip(runs, named, strict=True)
+        if not is_finished(run)
+    ]
+    present = {_name(path) for path in runs}
+    missing = [n for n in dict.fromkeys([*only, *wanted]) if n not in present]
+    unfinished += [Unfinished(clean(n), None, Progress("waiting", 0, "")) for n in missing]
+    return Loaded(named, problems, random, tuple(unfinished))
 
 
-def name_of(run: Run) -> str:
-    """Return the name of a run in sentences."""
-    return f"{run.arm} on {run.env}, seed {run.seed}"
+def is_finished(run: Run) -> bool:
+    """Tell whether a run has reached its budget."""
+    return len(run.grid) > 0 and bool(run.grid[-1] >= run.budget)
+
+
+def _name(path: Path) -> str:
+    """Return the name of a run from that of its directory or curve."""
+    return path.stem if path.suffix == ".json" else path.name
+
+
+def _spec(run: Run) -> tuple[object, ...]:
+    return (run.algo, run.env, run.seed, run.budget, run.settings)
+
+
+def _is_study(path: Path) -> bool:
+    return path.name.startswith("study-") and path.suffix == ".json" and path.is_file()
+
+
+def _studies(files: list[Path], problems: list[str]) -> tuple[list[str], list[str]]:
+    """Return the names of the arms and of the runs of some studies."""
+    arms: list[str] = []
+    runs: list[str] = []
+    for path in files:
+        try:
+            data = read_json(path)
+            runs += [str(run) for run in data["runs"]][:MAX_ENTRIES]
+            arms += [str(arm["name"]) for grid in data.get("grids", []) for arm in grid["arms"]]
+        except UNREADABLE as error:
+            problems.append(f"{clean(path.name)} is left out: {clean(reason(error), 300)}")
+    return arms, runs
 
 
 def _entries(root: Path, problems: list[str]) -> Iterator[Path]:
@@ -98,49 +165,3 @@ def _listed(folder: Path, problems: list[str]) -> list[Path]:
 
 def _random_returns(values: Json) -> dict[str, float]:
     return {unique_name(k): float(v) for k, v in dict(values).items() if type(v) in (int, float) and np.isfinite(v)}
-
-
-def _usable(runs: list[Run], problems: list[str]) -> list[Run]:
-    """Return the runs that reached their budget and have a return; name the others in ``problems``."""
-    complete = [r for r in runs if len(r.grid) and r.grid[-1] >= r.budget]
-    if rest := [name_of(r) for r in runs if not (len(r.grid) and r.grid[-1] >= r.budget)]:
-        problems.append(f"not finished and left out: {counted('run', len(rest))} ({first_names(rest)})")
-    problems += [f"{name_of(r)}: no episode ended, and the run is left out" for r in complete if _is_empty(r.returns)]
-    return [r for r in complete if not _is_empty(r.returns)]
-
-
-def _is_empty(returns: np.ndarray) -> bool:
-    return bool(np.isnan(returns).all())
-
-
-def _doubts(runs: list[Run]) -> list[str]:
-    """Return sentences about data that are damaged, few, or do not fit together."""
-    found = [f"{name_of(r)}: {sentence}" for r in runs for sentence in r.damage]
-    found += [
-        f"{name_of(r)}: no episode ended in the last tenth of its steps; its final return is that of earlier episodes"
-        for r in runs
-        if _is_empty(r.returns[r.grid > r.budget * (1 - FINAL_SHARE)])
-    ]
-    for env in sorted({r.env for r in runs}):
-        found += _doubts_on(env, [r for r in runs if r.env == env])
-    for package in sorted({k for r in runs for k in r.versions}):
-        if len(kinds := sorted({r.versions[package] for r in runs if package in r.versions})) > 1:
-            found.append(f"the runs used different versions of {package}: {', '.join(kinds)}")
-    return found
-
-
-def _doubts_on(env: str, runs: list[Run]) -> list[str]:
-    found = []
-    arms = {arm: [r for r in runs if r.arm == arm] for arm in sorted({r.arm for r in runs})}
-    if len({len(mine) for mine in arms.values()}) > 1:
-        counts = ", ".join(f"{arm} {len(mine)}" for arm, mine in arms.items())
-        found.append(f"{env}: unequal numbers of runs ({counts})")
-    if len(budgets := sorted({r.budget for r in runs})) > 1:
-        steps = " and ".join(f"{budget:,}" for budget in budgets)
-        found.append(f"{env}: runs of {steps} steps; pairs and scores use the fewest steps")
-    for arm, mine in arms.items():
-        if len({r.seed for r in mine}) < len(mine):
-            found.append(f"{env}: {arm} has one seed more than once")
-        if any(r.settings != mine[0].settings for r in mine):
-            found.append(f"{env}: the runs of {arm} do not all have the same settings")
-    return found

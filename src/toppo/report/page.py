@@ -11,7 +11,17 @@ from matplotlib.figure import Figure
 from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.plotting import QUICK_RUN, save_png_and_pdf, to_svg, write_output
 from toppo.report import atari, figures, tables
-from toppo.report.compare import Group, Scores, aggregates_of, groups_of, pairs_of, scores_of
+from toppo.report.compare import (
+    Group,
+    Scores,
+    aggregates_of,
+    groups_of,
+    improvements_of,
+    pairs_of,
+    reference_of,
+    scores_of,
+)
+from toppo.report.figures import Labels
 from toppo.report.load import Loaded
 from toppo.report.tables import Cell, number
 from toppo.report.text import clean, counted
@@ -57,7 +67,7 @@ def render(loaded: Loaded, sections: dict[str, Section], about: About) -> str:
     """Return the page.  All text is escaped; only our own drawings pass as markup."""
     groups = groups_of(loaded)
     summary = tables.summary(groups, pairs_of(groups))
-    summary += tables.across_tasks(aggregates_of(scores_of(groups, loaded.random)))
+    summary += tables.across_tasks(aggregates_of(scores_of(groups, loaded.random)), improvements_of(groups))
     return (
         templates()
         .get_template("page.html")
@@ -69,6 +79,7 @@ def render(loaded: Loaded, sections: dict[str, Section], about: About) -> str:
             runs=counted("run", len(loaded.runs)),
             arms=list(dict.fromkeys(g.arm for g in groups)),
             envs=list(dict.fromkeys(g.env for g in groups)),
+            reference=reference_of(groups),
             summary=summary,
             problems=loaded.problems,
             sections=sections,
@@ -91,35 +102,52 @@ def drawings(sections: dict[str, Section]) -> dict[str, Markup]:
 def sections_of(loaded: Loaded, band: str) -> dict[str, Section]:
     """Return all sections that the data allow, by name."""
     groups = groups_of(loaded)
-    pairs = pairs_of(groups)
-    games = atari.score_rows(groups, loaded.random)
     sections = {
         "curves": Section(figures.curves_figure(groups, band)),
         "finals": Section(
             figures.finals_figure(groups, band), columns=tables.FINAL_COLUMNS, rows=tables.final_rows(groups)
         ),
     }
-    if pairs:
-        sections["pairs"] = Section(columns=tables.PAIR_COLUMNS, rows=tables.pair_rows(pairs))
-    if games:
+    if loaded.unfinished:
+        rows = tables.unfinished_rows(loaded.unfinished)
+        sections["unfinished"] = Section(columns=tables.UNFINISHED_COLUMNS, rows=rows)
+    sections |= _differences(groups)
+    if games := atari.score_rows(groups, loaded.random):
         sections["games"] = Section(columns=atari.GAME_COLUMNS, rows=games)
         sections["games-across"] = Section(columns=atari.ACROSS_COLUMNS, rows=atari.rows_across_games(groups))
     sections |= _across_tasks(groups, scores_of(groups, loaded.random))
-    tested = [
-        g._replace(runs=[r._replace(grid=r.evaluations[:, 0], returns=r.evaluations[:, 1]) for r in g.runs])
-        for g in groups
-    ]
-    if drawn := [g for g in tested if figures.runs_with_curve(g)]:
-        counts = [(g, len(figures.runs_with_curve(g))) for g in tested]
-        partly = ", ".join(f"{g.arm} on {g.env} ({n} of {len(g.runs)})" for g, n in counts if n < len(g.runs))
-        figure = figures.curves_figure(drawn, band, y_label="return of test episodes")
-        sections["tests"] = Section(figure, note=f"Not all runs were tested: {partly}." if partly else "")
+    sections |= _tests(groups, band)
     if off_policy := [g for g in groups if _keeps_old_batches(g)]:
-        sections["memory"] = Section(figures.curves_figure(off_policy, band, "memory/size", "|M|"))
+        sections["memory"] = Section(figures.curves_figure(off_policy, band, "memory/size", Labels(y="|M|")))
     sections["times"] = Section(columns=tables.TIME_COLUMNS, rows=tables.time_rows(groups))
     sections["settings"] = Section(columns=tables.SETTING_COLUMNS, rows=tables.setting_rows(groups))
     sections["versions"] = Section(columns=tables.VERSION_COLUMNS, rows=tables.version_rows(groups))
     return sections
+
+
+def _differences(groups: list[Group]) -> dict[str, Section]:
+    sections = {}
+    if pairs := pairs_of(groups):
+        sections["pairs"] = Section(columns=tables.PAIR_COLUMNS, rows=tables.pair_rows(pairs))
+    if found := improvements_of(groups):
+        figure = figures.improvements_figure(found)
+        columns = tables.IMPROVEMENT_COLUMNS
+        sections["improvements"] = Section(figure, columns=columns, rows=tables.improvement_rows(found))
+    return sections
+
+
+def _tests(groups: list[Group], band: str) -> dict[str, Section]:
+    tested = [
+        g._replace(runs=[r._replace(grid=r.evaluations[:, 0], returns=r.evaluations[:, 1]) for r in g.runs])
+        for g in groups
+    ]
+    drawn = [g for g in tested if figures.runs_with_curve(g)]
+    if not drawn:
+        return {}
+    counts = [(g, len(figures.runs_with_curve(g))) for g in tested]
+    partly = ", ".join(f"{g.arm} on {g.env} ({n} of {len(g.runs)})" for g, n in counts if n < len(g.runs))
+    figure = figures.curves_figure(drawn, band, labels=Labels(y="return of test episodes"))
+    return {"tests": Section(figure, note=f"Not all runs were tested: {partly}." if partly else "")}
 
 
 def _across_tasks(groups: list[Group], scores: Scores) -> dict[str, Section]:

@@ -1,5 +1,6 @@
 """One run, read from the logs of its run directory."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from statistics import median
 
@@ -14,15 +15,15 @@ MAX_LOG_BYTES = 200_000_000
 MAX_BAD_LINES = 1_000
 
 
-def run_from_directory(root: Path) -> Run:
-    """Read a run from its logs, or raise a sentence."""
+def run_from_directory(root: Path, arms: Collection[str] = ()) -> Run:
+    """Read a run from its logs, or raise a sentence; ``arms`` are those that studies name."""
     try:
-        return _run_from_logs(root)
+        return _run_from_logs(root, arms)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ToppoError(f"{root} is not a run that can be read: {clean(reason(error), 300)}", BAD_DATA) from error
 
 
-def _run_from_logs(root: Path) -> Run:
+def _run_from_logs(root: Path, arms: Collection[str]) -> Run:
     layout = Layout(root)
     spec = checked_spec(read_json(layout.spec))
     for log in (layout.episodes, layout.metrics, layout.timing):
@@ -38,13 +39,13 @@ def _run_from_logs(root: Path) -> Run:
     curve = compact(spec, read_json(layout.versions), _rows(layout.episodes, damage), metrics)
     if layout.evaluations.is_file() and not layout.evaluations.is_symlink():
         curve["evaluations"] = [[e["step"], e["return"]] for e in _rows(layout.evaluations, damage)]
-    run = run_from_curve(curve, root.name)
+    run = run_from_curve(curve, root.name, arms)
     done = max((m["time/total_timesteps"] for m in metrics), default=0)
     if done < run.budget:  # the steps that are still to come are not a series of gaps
         inside = run.grid <= done
         series = {name: values[inside] for name, values in run.series.items()}
         run = run._replace(grid=run.grid[inside], returns=run.returns[inside], series=series)
-    return run._replace(seconds=_seconds(timing), damage=tuple(damage))
+    return run._replace(seconds=_seconds(timing), damage=tuple(damage), root=root)
 
 
 def _rows(path: Path, damage: list[str]) -> list[Json]:
@@ -68,12 +69,21 @@ def _are_numbers(values: list[object]) -> bool:
     return all(isinstance(v, int | float) and not isinstance(v, bool) and abs(v) < MAX_NUMBER for v in values)
 
 
+def numeric_rows(path: Path) -> list[Mapping[str, float]]:
+    """Return the numbers in the rows of a log."""
+    return [{k: float(v) for k, v in row.items() if _are_numbers([v])} for row in rows_and_gaps(path) if row]
+
+
+def seconds_of(row: Mapping[str, float]) -> float:
+    """Return the seconds of an iteration: the parts that its row in the log of times has."""
+    return sum(v for k, v in row.items() if k.startswith("time/") and k not in ("time/total_timesteps", "time/fps"))
+
+
 def _seconds(rows: list[Json]) -> float | None:
     """Return the median over iterations of the seconds per thousand steps."""
     laps = []
     for i, row in enumerate(rows[1:], 1):
         steps = row["time/total_timesteps"] - rows[i - 1]["time/total_timesteps"]
-        parts = [v for k, v in row.items() if k.startswith("time/") and k not in ("time/total_timesteps", "time/fps")]
-        if steps > 0 and all(type(v) in (int, float) for v in parts):
-            laps.append(sum(parts) * 1000 / steps)
+        if steps > 0 and _are_numbers([v for k, v in row.items() if k.startswith("time/")]):
+            laps.append(seconds_of(row) * 1000 / steps)
     return median(laps) if laps else None

@@ -1,16 +1,20 @@
 """The tables and sentences of the report."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from toppo.report.compare import OURS, Aggregate, Group, Pair, best_of, verdict
+from toppo.report.compare import Aggregate, Group, Improvement, Pair, best_of, verdict
+from toppo.report.load import Unfinished
 from toppo.report.statistics import MIN_FOR_IQM, Estimate, bootstrap, iqm, mean, pooled
 from toppo.report.text import counted, span
 
 FINAL_COLUMNS = ("task", "arm", "steps", "runs", "final, mean", "final, IQM", "area, mean", "area, IQM", "test, mean")
 PAIR_COLUMNS = ("task", "pair", "steps", "final", "area", "final return is")
-AGGREGATE_COLUMNS = ("arm", "runs per task", "IQM", "mean", "optimality gap", "P(toppo is better)")
+AGGREGATE_COLUMNS = ("arm", "runs per task", "IQM", "mean", "optimality gap")
+IMPROVEMENT_COLUMNS = ("arm", "tasks", "runs per task", "probability", "on")
+UNFINISHED_COLUMNS = ("run", "state", "steps", "of", "done", "return so far")
 TIME_COLUMNS = ("task", "arm", "runs", "ms per 1000 steps")
 SETTING_COLUMNS = ("arm", "tasks", "settings")
 VERSION_COLUMNS = ("package", "version")
@@ -67,16 +71,16 @@ def summary(groups: list[Group], pairs: list[Pair]) -> list[str]:
     return sentences
 
 
-def across_tasks(found: list[Aggregate]) -> list[str]:
+def across_tasks(found: list[Aggregate], improvements: list[Improvement]) -> list[str]:
     """Say what follows over all tasks, if there are several."""
-    if not found or len(found[0].runs) < 2:
-        return []
-    told = f"Across {len(found[0].runs)} tasks, with a random policy at 0 and ppo at 1, the IQM of the scores is "
-    told += ", ".join(f"{a.arm} {show_iqm(a.iqm, sum(a.runs))}" for a in found) + "."
-    if others := [a for a in found if a.improvement is not None]:
-        told += f" The probability that a run of {OURS} is better than one of "
-        told += "; ".join(f"{a.arm} is {show(a.improvement)}" for a in others) + "."
-    return [told]
+    sentences = []
+    if found and len(found[0].runs) > 1:
+        told = f"Across {len(found[0].runs)} tasks, with a random policy at 0 and ppo at 1, the IQM of the scores is "
+        sentences.append(told + ", ".join(f"{a.arm} {show_iqm(a.iqm, sum(a.runs))}" for a in found) + ".")
+    if several := [i for i in improvements if len(i.budget) > 1]:
+        told = f"On the same task, the probability that a run of {several[0].ours} is better than one of "
+        sentences.append(told + "; ".join(f"{i.theirs} is {show(i.probability)}" for i in several) + ".")
+    return sentences
 
 
 def numbers(*texts: str) -> list[Cell]:
@@ -116,8 +120,29 @@ def aggregate_rows(found: list[Aggregate]) -> list[list[Cell]]:
     """Return a row for every arm: scores across tasks."""
     rows = []
     for a in found:
-        estimates = (show_iqm(a.iqm, sum(a.runs)), show(a.mean), show(a.gap), show(a.improvement))
+        estimates = (show_iqm(a.iqm, sum(a.runs)), show(a.mean), show(a.gap))
         rows.append([Cell(a.arm), *numbers(span(a.runs), *estimates)])
+    return rows
+
+
+def improvement_rows(found: list[Improvement]) -> list[list[Cell]]:
+    """Return a row for every arm: the probability that a run of the reference is better."""
+    return [
+        [Cell(i.theirs), *numbers(str(len(i.budget)), span(i.runs), show(i.probability)), Cell(", ".join(i.budget))]
+        for i in found
+    ]
+
+
+def unfinished_rows(found: Sequence[Unfinished]) -> list[list[Cell]]:
+    """Return a row for every run that is not finished: how far it is, and what it has reached."""
+    rows = []
+    for u in found:
+        if u.run is None:
+            rows.append([Cell(u.name), Cell(u.progress.state), *numbers("-", "-", "-", "-")])
+            continue
+        last = u.run.returns[~np.isnan(u.run.returns)][-1:]
+        counts = (f"{u.progress.steps:,}", f"{u.run.budget:,}", f"{u.progress.steps / u.run.budget:.0%}")
+        rows.append([Cell(u.name), Cell(u.progress.state), *numbers(*counts, number(last[0] if len(last) else None))])
     return rows
 
 

@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 
 from toppo.plotting import save_png_and_pdf
 from toppo.report.compare import Group, groups_of
-from toppo.report.figures import curves_figure, finals_figure
+from toppo.report.figures import Labels, curves_figure, finals_figure
 from toppo.report.load import load
 from toppo.report.page import About, write_report
 from toppo.reproduce import run_time, v_ratio
+from toppo.runs.spec import default_settings
 from toppo.studies.folder import Folder
 from toppo.studies.paper import paper_study
 from toppo.studies.study import Study, jobs_of
@@ -32,7 +33,7 @@ class MeasuredFigure(NamedTuple):
     make: Callable[[str, Path, Callable[[str], None]], None]
 
 
-memory_size_figure = partial(curves_figure, series="memory/size", y_label="|M|, including the newest batch")
+memory_size_figure = partial(curves_figure, series="memory/size", labels=Labels(y="|M|, including the newest batch"))
 
 FIGURES: dict[str, StudyFigure | MeasuredFigure] = {
     "performance": StudyFigure("seven algorithms on seven MuJoCo tasks", curves_figure),
@@ -59,7 +60,8 @@ def write_study_figure(figure: StudyFigure, study: Study, folder: Folder, out: P
     roots = [folder.root]
     if folder.curves.resolve() != (folder.root / "curves").resolve():
         roots.append(folder.curves)
-    loaded = load(*(root for root in roots if root.is_dir()), only={job.name for job in jobs_of(study)})
+    names = {job.name for job in jobs_of(study)}
+    loaded = load(*(root for root in roots if root.is_dir()), only=names, defaults=default_settings)
     save_png_and_pdf(figure.draw(groups_of(loaded), about.band), out, about.title, about.quick_run)
     write_report(loaded, out / "report.html", about)
 

@@ -89,6 +89,14 @@ def from_json(data: object) -> Spec:
         raise ToppoError(f"the spec cannot be used: {why}", BAD_DATA) from error
 
 
+def default_settings(algo: str) -> dict[str, object]:
+    """The settings that a spec of this algorithm has where it states none; nothing for an unknown algorithm."""
+    if algo not in REGISTRY:
+        return {}
+    settings = dataclasses.asdict(Common()) | dataclasses.asdict(REGISTRY[algo].config())
+    return dict(json.loads(json.dumps(settings)))
+
+
 def settings_from(kind: type[Settings], values: object) -> Settings:
     """A settings object from JSON values, each checked against the type of its default."""
     if not isinstance(values, dict):

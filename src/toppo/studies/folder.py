@@ -1,17 +1,15 @@
 """Where the runs of a study are kept, and how far they are."""
 
-import json
 from pathlib import Path
 from typing import NamedTuple
 
 from toppo.errors import CANNOT_CREATE, ToppoError
 from toppo.rundir.layout import Layout, read_json
+from toppo.rundir.progress import steps_of
 from toppo.runs.run import RunOptions
 from toppo.runs.spec import from_json, to_json
 from toppo.studies.executor import JobData
 from toppo.studies.study import Job
-
-TAIL_BYTES = 4096  # a line of timing has a few hundred
 
 
 class Folder(NamedTuple):
@@ -50,19 +48,7 @@ class Folder(NamedTuple):
 
     def steps(self, job: Job) -> int:
         """Return the number of steps that the run has done."""
-        path = Layout(self.run(job)).timing
-        try:
-            with path.open("rb") as file:
-                file.seek(max(0, path.stat().st_size - TAIL_BYTES))
-                lines = file.read().splitlines()
-        except FileNotFoundError:
-            return 0
-        for line in reversed(lines[1:]):  # the first line may be cut, or is the header
-            try:
-                return int(json.loads(line)["time/total_timesteps"])
-            except (ValueError, KeyError, TypeError):
-                continue  # the run is writing this line now
-        return 0
+        return steps_of(Layout(self.run(job)).timing)
 
 
 def _holds(job: Job, place: Path, file: Path, key: str = "") -> bool:
