@@ -21,7 +21,7 @@ common:
   ent_coef: [[0, 1e-2], [1, 0]]
 config:
   clip_range: linear
-  n_steps: 1e3
+  n_steps: 1.6e3
 """
 
 
@@ -43,7 +43,7 @@ def test_a_file_of_some_settings_fills_up_with_defaults(here, capsys):
     assert spec.env_kwargs == {"g": 3.0}
     assert (spec.common.learning_rate, spec.common.hidden, spec.common.n_epochs) == (1e-3, (32, 16), 4)
     assert spec.common.ent_coef == ((0.0, 0.01), (1.0, 0.0))
-    assert (spec.config.n_steps, spec.config.clip_range) == (1000, ((0.0, 0.2), (1.0, 0.0)))
+    assert (spec.config.n_steps, spec.config.clip_range) == (1600, ((0.0, 0.2), (1.0, 0.0)))
     assert spec.common.gae_lambda == printed(capsys, "Pendulum-v1", "--algo", "ppo").common.gae_lambda
     assert [p.name for p in here.iterdir()] == ["mine.yaml"]
 

@@ -51,7 +51,7 @@ def places(pids):
 def test_workers_that_take_all_cores_have_one_each(count):
     setup = setup_for("ppo", iterations=2, n_envs=count)
     with open_session(setup, probes.walk, count) as session:
-        pids = session.pool.pids()
+        pids = session.collector.pool.pids()
         assert places(pids) == ([CORES] if count == 1 else [[core] for core in CORES])
         assert {os.sched_getscheduler(pid) for pid in pids} == {os.SCHED_BATCH}
 

@@ -23,7 +23,9 @@ RUNS = {"geppo": ("Hopper-v5", {"mean_age": 1.5}), "toppo": ("HalfCheetah-v5", {
 
 def small_spec(env, algo, steps, seed, preset):
     """What the study would train, in the size of a test."""
-    return spec_for(env, algo, steps, seed, preset, **tiny(n_steps=N, n_minibatches=2, warmup_steps=N), **RUNS[algo][1])
+    return spec_for(
+        env, algo, steps, seed, **tiny(preset=preset, n_steps=N, n_minibatches=2, warmup_steps=N), **RUNS[algo][1]
+    )
 
 
 class Trained(NamedTuple):

@@ -165,7 +165,7 @@ def test_a_run_that_fails_is_tried_again_and_then_ends_its_trial_alone(chosen, t
 
 
 def test_values_that_do_not_go_together_fail_their_trial_without_a_run(tmp_path):
-    space = SPACE | {"n_steps": {"choices": [8, 64]}, "n_minibatches": {"choices": [4, 16]}}
+    space = SPACE | {"n_envs": 1, "n_steps": {"choices": [8, 64]}, "n_minibatches": {"choices": [4, 16]}}
     chosen = plan(space=space)
     executor = Failing("trial")
     search(chosen, Place(tmp_path), 10, executor)

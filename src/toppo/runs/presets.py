@@ -86,7 +86,7 @@ VECTORS = {
     "gae_lambda": 0.95,
     "log_std_init": -0.5,
     "ent_coef": 0.01,
-    "anneal_lr": True,
+    "learning_rate": ((0.0, 3e-4), (1.0, 0.0)),
     "n_envs": 16,
 }
 # Old batches count while they are near: early, when updates are small; later the filter leaves the newest alone.
