@@ -11,7 +11,7 @@ import pytest
 import toppo
 from tests.support import probes
 from tests.support.checkpoints import content
-from tests.support.settings import tiny
+from tests.support.settings import tiny, tiny_flags
 from tests.support.training import shared_programs
 from tests.test_agent import assert_same_state
 from toppo.callbacks import Checkpoint, Evaluate, LogTo, StopOnPlateau, StopOnReturn
@@ -261,9 +261,9 @@ def test_after_an_interruption_at_any_moment_learning_continues_to_the_same_byte
 
 
 def test_a_run_directory_from_python_has_the_bytes_of_the_command_line(tmp_path):
-    words = "CartPole-v1 --algo ppo --seed 4 --n-steps 64 --n-minibatches 4 --n-epochs 2 --hidden 8 --warmup-steps 64"
+    words = ["CartPole-v1", "--algo", "ppo", "--seed", "4", *tiny_flags()]
     flags = "--total-timesteps 256 --evaluate-every 128 --checkpoint-every 128 --workers 0 --keep-best"
-    main(["train", *words.split(), *flags.split(), "--out", str(tmp_path / "command")])
+    main(["train", *words, *flags.split(), "--out", str(tmp_path / "command")])
     agent = toppo.PPO("CartPole-v1", seed=4, **tiny())
     callbacks = [Evaluate(128, keep_best=tmp_path / "python" / "best"), Checkpoint(128)]
     assert agent.learn(256, callbacks, workers=0, log_dir=tmp_path / "python").num_timesteps == 256
