@@ -10,8 +10,7 @@ from tests.support.settings import tiny
 from toppo.report.arms import Member, arm_of, natural, told_apart
 from toppo.report.compare import groups_of
 from toppo.report.load import load, read_all
-from toppo.runs.presets import spec_for
-from toppo.runs.spec import default_settings, to_json
+from toppo.runs.spec import SCHEMA, default_settings, from_json, to_json
 from toppo.studies.study import Arm, Grid, Study, jobs_of
 from toppo.studies.study import to_json as study_to_json
 
@@ -61,7 +60,8 @@ def test_a_setting_that_an_old_run_lacks_has_its_default():
 
 
 def test_the_defaults_are_those_of_a_spec_that_states_nothing():
-    spec = to_json(spec_for("test", "toppo", 1, 0))
+    nothing = {"env": "E", "algo": "toppo", "seed": 0, "total_timesteps": 1, "common": {}, "config": {}}
+    spec = to_json(from_json({"schema": SCHEMA, **nothing}))
     assert default_settings("toppo") == spec["common"] | spec["config"]
     assert default_settings("sac") == {}
 

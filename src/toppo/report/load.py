@@ -56,7 +56,8 @@ def load(*roots: Path, only: Collection[str] = (), defaults: Defaults = no_defau
     if not usable:
         where = ", ".join(map(str, roots))
         if names:
-            raise ToppoError(f"{where} holds no finished run, but `toppo board` shows those in progress", NO_INPUT)
+            begun = counted("run", len(names))
+            raise ToppoError(f"{where} holds no finished run, but {begun} in progress: use `toppo plot`", NO_INPUT)
         why = f": {problems[0]}" if problems else ""
         raise ToppoError(f"{where} holds no finished run with a return{why}", NO_INPUT)
     return found._replace(runs=usable, problems=problems + doubts_about(usable))
