@@ -94,7 +94,7 @@ def test_everything_that_is_required_has_a_lower_bound_and_an_exact_version():
     exact = {line.partition("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().split()}
     for requirement in (*project["dependencies"], *chain.from_iterable(EXTRAS.values())):
         name = re.match(r"[\w-]+", requirement)[0].lower()
-        assert name in exact, requirement
+        assert name in exact or name == "trackio", requirement  # trackio needs another pillow than the rest
         assert ">=" in requirement or name == "pandas", requirement
         assert "<" not in requirement or name == "pandas", f"{requirement}: an upper bound needs a known break"
 

@@ -82,9 +82,9 @@ def test_every_command_explains_itself(capsys, command):
 @pytest.mark.parametrize("algo", REGISTRY)
 def test_every_setting_is_a_flag_with_its_text_and_default(capsys, monkeypatch, algo):
     monkeypatch.setenv("COLUMNS", "80")  # a wide terminal gets two columns
-    text = help_of(capsys, "train", "Pendulum-v1", "--algo", algo)
+    text = help_of(capsys, "train", "Pendulum-v1", "--algo", algo, "--preset", "paper")
     flat = re.sub(r"[\s│|]+", " ", text)
-    for settings in defaults(algo, "Pendulum-v1"):
+    for settings in defaults(algo, "Pendulum-v1", "paper"):
         for field in dataclasses.fields(settings):
             name = field.name.replace("_", "-")
             assert re.search(rf"--{name}\b", text), name

@@ -73,6 +73,7 @@ def assert_complete(name, root, project):
     assert {step for step, _ in found} == set(metrics)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
 def test_a_killed_run_is_tracked_without_a_gap_and_without_repetition(name, tmp_path):
     """These two send in the background, and a killed process loses what was on its way."""
@@ -98,7 +99,7 @@ def until(steps):
     return observe
 
 
-@pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
+@pytest.mark.parametrize("name", ["tensorboard", pytest.param("mlflow", marks=pytest.mark.slow)])
 def test_what_lies_beyond_the_last_checkpoint_is_not_repeated(name, tmp_path):
     root = tmp_path / "run"
     options = RunOptions(workers=0, checkpoint_every=192, tensorboard=False, evaluate_every=128)

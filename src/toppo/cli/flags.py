@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, fields
+from io import StringIO
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -106,12 +107,17 @@ def parse(command: str, kind: type[Flags], arguments: list[str], text: str | Non
     """Read the flags of a command; a mistake ends in an explanation and the exit code for usage."""
     asks_for_help = {"-h", "--help"} & set(arguments)  # tyro's help leaves out what was given already
     arguments = ["--help"] if asks_for_help else checked_words(command, kind, arguments)
-    # tyro wraps all of the help but this line.
-    description = fill(text or kind.__doc__ or "", get_terminal_size().columns)
+    # tyro wraps all of the help but the usage and this line.
+    width = get_terminal_size().columns
+    description = fill(text or kind.__doc__ or "", width)
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.PositionalRequiredArgs)
+    screen = StringIO()
     try:
-        return tyro.cli(kind, args=arguments, prog=f"toppo {command}", description=description, config=config)
+        with redirect_stdout(screen):
+            return tyro.cli(kind, args=arguments, prog=f"toppo {command}", description=description, config=config)
     except SystemExit as leave:
+        usage, _, rest = screen.getvalue().partition("\n")
+        print(fill(usage, width, subsequent_indent=" " * 7), rest, sep="\n", end="")
         raise SystemExit(USAGE if leave.code else 0) from None
 
 
