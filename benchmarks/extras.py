@@ -55,7 +55,7 @@ CHECKS = {
     "onnx": [TRAIN, "toppo export run --format onnx"],
     "tune": ["toppo tune CartPole-v1 --algo ppo --trials 2 --total-timesteps 4096 --jobs 1 --out search"],
     "hub": [TRAIN, "toppo card run --episodes 2", "python -c 'import huggingface_hub'"],
-    "wandb": [f"WANDB_MODE=offline {TRAIN} --track wandb"],
+    "wandb": [f"{TRAIN} --track wandb"],
     "mlflow": [f"{TRAIN} --track mlflow"],
     "trackio": [f"{TRAIN} --track trackio"],
     "gymnax": [f"toppo train gymnax:CartPole-v1 {SHORT.replace('--n-envs 1', '--n-envs 8')}"],
@@ -135,7 +135,11 @@ def run(command: str, folder: Path, *further: str) -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     path = f"{binaries}{os.pathsep}{own['PATH']}"
     done = subprocess.run(
-        [binaries / words[0], *words[1:]], cwd=folder, env=own | {"PATH": path}, capture_output=True, text=True
+        [binaries / words[0], *words[1:]],
+        cwd=folder,
+        env=own | {"PATH": path, "WANDB_MODE": "offline"},
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         raise SystemExit(f"{command} fails:\n{done.stdout}{done.stderr}")

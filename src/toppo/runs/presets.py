@@ -81,7 +81,7 @@ PAPER = Preset(
 )
 # What docs/results/strength found on the development seeds.  Sixteen environments give batches of many phases of an
 # episode; the entropy bonus and the annealed rate let a policy that reuses data keep its exploration.
-VECTORS = {
+VECTORS: Mapping[str, object] = {
     "gamma": 0.99,
     "gae_lambda": 0.95,
     "log_std_init": -0.5,
@@ -90,7 +90,7 @@ VECTORS = {
     "n_envs": 16,
 }
 # Old batches count while they are near: early, when updates are small; later the filter leaves the newest alone.
-MEMORY = {
+MEMORY: Mapping[str, object] = {
     "n_steps": 2048,
     "clip_range": 0.2,
     "early_stop": False,
@@ -101,8 +101,10 @@ MEMORY = {
     "centre_adv": True,
     "alpha": 0.1,
 }
+OF_VECTORS: dict[str, Mapping[str, object]] = {"mujoco": VECTORS, "other": VECTORS}
+OF_VECTORS |= {kind: {**VECTORS, **settings} for kind, settings in JAX.items()}
 DEFAULT = Preset(
-    shared={"atari": ATARI, "mujoco": VECTORS, "other": VECTORS} | {kind: {**VECTORS, **JAX[kind]} for kind in JAX},
+    shared={"atari": ATARI, **OF_VECTORS},
     own={
         **ATARI_OWN,
         **MINATAR_OWN,
