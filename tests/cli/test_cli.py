@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import probes
 from tests.support.settings import tiny_flags
+from tests.support.terminal import on_a_terminal
 from toppo import __version__
 from toppo.algos import REGISTRY
 from toppo.algos.settings import Common, help_texts
@@ -340,3 +341,15 @@ def test_help_shows_the_defaults_of_the_environment(order, capsys, monkeypatch):
 def test_help_fits_80_columns(capsys, monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "80")
     assert max(map(len, help_of(capsys, command).splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_usage_names_the_arguments_and_leaves_the_options_to_the_text_below(capsys, command):
+    assert re.fullmatch(rf"usage: toppo {command} \[OPTIONS\]( [A-Z]+)*", help_of(capsys, command).splitlines()[0])
+
+
+def test_help_has_colours_on_a_terminal_and_nowhere_else(capsys):
+    shown = on_a_terminal("card", "--help")
+    assert shown.startswith("usage: toppo card [OPTIONS] RUN\r\n")
+    assert "\x1b[" in shown
+    assert "\x1b" not in help_of(capsys, "card")

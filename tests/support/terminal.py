@@ -1,8 +1,32 @@
-"""A terminal that breaks its lines again when its width changes, as most terminals do."""
+"""Terminals: one of the system, and one that breaks its lines again when its width changes, as most do."""
 
+import fcntl
+import os
+import pty
 import re
+import struct
+import subprocess
+import sys
+import termios
 
 CONTROL = re.compile(r"\x1b\[([\d;?]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
+
+
+def on_a_terminal(*arguments: str, columns: int = 80) -> str:
+    """What `toppo` prints on a terminal."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")} | {"TERM": "xterm"}
+    with subprocess.Popen([sys.executable, "-m", "toppo", *arguments], stdout=theirs, stderr=theirs, env=environment):
+        os.close(theirs)
+        parts = []
+        try:
+            while part := os.read(ours, 4096):
+                parts.append(part)
+        except OSError:  # the last writer has gone
+            pass
+    os.close(ours)
+    return b"".join(parts).decode()
 
 
 class ReflowingTerminal:

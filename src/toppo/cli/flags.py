@@ -1,9 +1,12 @@
 """Flags: every command declares its own as a typed record, and tyro fills it in."""
 
 import json
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from io import StringIO
 from shutil import get_terminal_size
 from textwrap import fill
@@ -104,21 +107,43 @@ class ExecutionFlags:
 
 
 def parse(command: str, kind: type[Flags], arguments: list[str], text: str | None = None) -> Flags:
-    """Read the flags of a command; a mistake ends in an explanation and the exit code for usage."""
-    asks_for_help = {"-h", "--help"} & set(arguments)  # tyro's help leaves out what was given already
-    arguments = ["--help"] if asks_for_help else checked_words(command, kind, arguments)
-    # tyro wraps all of the help but the usage and this line.
-    width = get_terminal_size().columns
-    description = fill(text or kind.__doc__ or "", width)
-    config = (tyro.conf.OmitArgPrefixes, tyro.conf.PositionalRequiredArgs)
-    screen = StringIO()
-    try:
-        with redirect_stdout(screen):
-            return tyro.cli(kind, args=arguments, prog=f"toppo {command}", description=description, config=config)
-    except SystemExit as leave:
+    """Read the flags of a command, or print its help; a mistake ends in an explanation and the exit code for usage."""
+    read: Callable[..., Flags] = partial(
+        tyro.cli,
+        kind,
+        prog=f"toppo {command}",
+        description=fill(text or kind.__doc__ or "", get_terminal_size().columns),  # all else is wrapped by tyro
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.PositionalRequiredArgs),
+    )
+    if {"-h", "--help"} & set(arguments):
+        screen = _Screen()
+        with redirect_stdout(screen), suppress(SystemExit):
+            read(args=["--help"])  # and nothing else: tyro's help leaves out what was given already
         usage, _, rest = screen.getvalue().partition("\n")
-        print(fill(usage, width, subsequent_indent=" " * 7), rest, sep="\n", end="")
-        raise SystemExit(USAGE if leave.code else 0) from None
+        print(usage_of(command, usage), rest, sep="\n", end="")
+        raise SystemExit(0)
+    words = checked_words(command, kind, arguments)
+    try:
+        return read(args=words)
+    except SystemExit:
+        raise SystemExit(USAGE) from None
+
+
+class _Screen(StringIO):
+    """Takes what is printed, in colours if the output is a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_terminal = sys.stdout.isatty()
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+def usage_of(command: str, line: str) -> str:
+    """Shorten tyro's line of usage, which it does not wrap; the help below it has the options."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", line)
+    return re.sub(r" \[[^]]*\]", "", plain).replace(f"toppo {command}", f"toppo {command} [OPTIONS]", 1)
 
 
 def require_at_least(flags: object, **bounds: int) -> None:
