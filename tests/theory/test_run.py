@@ -1,18 +1,21 @@
 """The radius and gradient studies, and the report they end in."""
 
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from toppo.cli.info import TheoryDisplay
+from toppo.display.console import Terminal, live_view
 from toppo.errors import ToppoError
 from toppo.theory import gradient, radius
 from toppo.theory.catalogue import EXHAUSTIVE, STATEMENTS
 from toppo.theory.mdp import Case, mean_kl, solve, with_mu_towards
 from toppo.theory.random_mdps import full_support, random_mdps, random_policies
 from toppo.theory.report import render, write
-from toppo.theory.run import Report, check_all
+from toppo.theory.run import PARTS, Report, check_all
 
 
 def test_radii_are_ordered_and_tiny() -> None:
@@ -67,8 +70,35 @@ def test_direction_worsens_with_distance_and_faster_with_old_advantages() -> Non
 
 
 @pytest.fixture(scope="module")
-def small() -> Report:
-    return check_all(24, 5, steps=4)
+def begun() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def small(begun: list[str]) -> Report:
+    return check_all(24, 5, steps=4, observe=begun.append)
+
+
+def test_every_part_is_announced_when_it_begins(small: Report, begun: list[str]) -> None:
+    assert begun == list(PARTS)
+    assert begun[: len(small.results)] == [result.statement.title for result in small.results]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_checks_do_not_look_like_a_hang(terminal: bool) -> None:
+    console = Terminal(file=io.StringIO(), width=80, force_terminal=terminal)
+    with live_view(console) as live:
+        display = TheoryDisplay(3, console, live)
+        display("Lemma 1")
+        display("Lemma 2")
+        if live:
+            live.refresh()
+    shown = console.file.getvalue()
+    if terminal:
+        assert "2 of 3" in shown
+        assert "Lemma 2" in shown
+    else:
+        assert shown == "1/3  Lemma 1\n2/3  Lemma 2\n"
 
 
 def test_same_seed_same_bytes(small: Report, tmp_path: Path) -> None:

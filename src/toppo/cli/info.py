@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from toppo.algos import REGISTRY
 from toppo.cli.flags import flag, parse, require_at_least
+from toppo.display.console import Terminal, live_view
 from toppo.reproduce.registry import FIGURES
 from toppo.runs.presets import PAPER_GAMES, PAPER_TASKS
 from toppo.studies.paper import PAPER
@@ -55,11 +58,34 @@ def list_all(arguments: list[str]) -> None:
 def theory(arguments: list[str]) -> None:
     """Check the theory."""
     from toppo.theory.report import render, write
-    from toppo.theory.run import check_all
+    from toppo.theory.run import PARTS, check_all
 
     given = parse("theory", TheoryFlags, arguments)
     require_at_least(given, mdps=1, seed=0)
-    report = check_all(given.mdps, given.seed)
+    console = Terminal()
+    with live_view(console) as live:
+        report = check_all(given.mdps, given.seed, observe=TheoryDisplay(len(PARTS), console, live))
     print(render(report))
     for path in write(report, given.out):
         print(f"wrote {path}")
+
+
+class TheoryDisplay:
+    """Shows which part of the theory is being checked: a bar on a terminal, a line for every part elsewhere."""
+
+    def __init__(self, parts: int, console: Terminal, live: Live | None) -> None:
+        self.parts = parts
+        self.console = console
+        self.live = live
+        self._begun = 0
+
+    def __call__(self, part: str) -> None:
+        """Show the part that begins."""
+        self._begun += 1
+        if self.live is None:
+            self.console.say(f"{self._begun}/{self.parts}  {part}")
+            return
+        row = Table.grid(padding=(0, 2))
+        bar = ProgressBar(total=self.parts, completed=self._begun - 1, width=30)
+        row.add_row(bar, f"{self._begun} of {self.parts}", part)
+        self.live.update(row)

@@ -1,5 +1,6 @@
 """``toppo theory``: evaluate every statement, try to violate it, and report what came out."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 from zlib import crc32
 
@@ -17,6 +18,10 @@ from toppo.theory.statement import Statement, score, violated
 SEARCH_STEPS = 240
 SMALLEST_SHAPE = (2, 2)
 READABLE_DISCOUNTS = (0.9, 0.5, 0.1)
+STUDIES = ("radius study", "gradient study")
+PARTS = (*(s.title for s in STATEMENTS), *(s.title for s in EXHAUSTIVE), *STUDIES)
+
+Observe = Callable[[str], object]  # takes the name of the part that begins
 
 
 class Result(NamedTuple):
@@ -45,21 +50,24 @@ class Report(NamedTuple):
     returns_fall: int
 
 
-def check_all(mdps: int, seed: int, steps: int = SEARCH_STEPS) -> Report:
+def check_all(mdps: int, seed: int, steps: int = SEARCH_STEPS, observe: Observe = lambda part: None) -> Report:
     """Check every statement on ``mdps`` random processes and by search, and carry out the two studies."""
     if mdps < 1:
         raise ValueError(f"mdps is {mdps}, but must be at least 1")
-    results = [check(statement, mdps, seed, steps) for statement in STATEMENTS]
-    results += [check_exhaustively(statement, seed) for statement in EXHAUSTIVE]
+    results = []
+    for statement in STATEMENTS:
+        observe(statement.title)
+        results.append(check(statement, mdps, seed, steps))
+    for exhaustive in EXHAUSTIVE:
+        observe(exhaustive.title)
+        results.append(check_exhaustively(exhaustive, seed))
+    observe(STUDIES[0])
+    radii = radius.study(named_rng(seed, "radius"), max(10, mdps // 20))
+    observe(STUDIES[1])
+    cosines = gradient.study(named_rng(seed, "gradient"), max(500, 2 * mdps))
     batches = random_batches(named_rng(seed, theorem_shared_rows.key), mdps, theorem_shared_rows.discounts)
-    return Report(
-        mdps=mdps,
-        seed=seed,
-        results=tuple(results),
-        radii=tuple(radius.study(named_rng(seed, "radius"), max(10, mdps // 20))),
-        cosines=gradient.study(named_rng(seed, "gradient"), max(500, 2 * mdps)),
-        returns_fall=sum(int(return_falls(batch).sum()) for batch in batches),
-    )
+    falls = sum(int(return_falls(batch).sum()) for batch in batches)
+    return Report(mdps=mdps, seed=seed, results=tuple(results), radii=tuple(radii), cosines=cosines, returns_fall=falls)
 
 
 def check(statement: Statement[Case], mdps: int, seed: int, steps: int = SEARCH_STEPS) -> Result:
