@@ -9,12 +9,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from toppo.display.console import Terminal, clock
+from toppo.display.console import PacedView, Terminal, clock
 from toppo.studies.folder import Folder
 from toppo.studies.run_jobs import StudyStatus
-
-SECONDS_BETWEEN_LINES = 60.0
-SECONDS_BETWEEN_READS = 1.0
 
 
 class StudyDisplay:
@@ -23,30 +20,20 @@ class StudyDisplay:
     def __init__(self, title: str, folder: Folder, console: Terminal, live: Live | None) -> None:
         self.title = title
         self.folder = folder
-        self.console = console
-        self.live = live
-        self._began = time.monotonic()
-        self._last_line = self._began
-        self._last_read = -SECONDS_BETWEEN_READS
+        self.view = PacedView(console, live)
         self._first: dict[str, tuple[float, int]] = {}  # when this process first saw a run, and its steps then
         self._ended_steps = 0  # steps that this process has seen of runs that ended
 
     def __call__(self, status: StudyStatus) -> None:
         """Show how far the study is."""
-        now = time.monotonic()
         if status.event:
-            done = f"{len(status.finished)}/{len(status.jobs)}"
-            self.console.say(f"[{clock(now - self._began)}] {done}  {status.event}")
-        if now - self._last_read < SECONDS_BETWEEN_READS:
+            self.view.say(f"{len(status.finished)}/{len(status.jobs)}  {status.event}")
+        if not self.view.is_due():
             return
-        self._last_read = now
+        now = time.monotonic()
         steps = {job.name: self.folder.steps(job) for job in status.running}
         self._count_steps(steps, status, now)
-        if self.live:
-            self.live.update(self._table(status, steps, now))
-        elif now - self._last_line >= SECONDS_BETWEEN_LINES:
-            self._last_line = now
-            self.console.say(f"[{clock(now - self._began)}] {self._total(status, steps, now)}")
+        self.view.show(lambda: self._table(status, steps, now), lambda: self._total(status, steps, now))
 
     def _count_steps(self, steps: dict[str, int], status: StudyStatus, now: float) -> None:
         for name, done in steps.items():
@@ -74,7 +61,7 @@ class StudyDisplay:
         ended = {*status.finished, *status.faults}
         to_do = sum(max(0, j.spec.total_timesteps - steps.get(j.name, 0)) for j in status.jobs if j.name not in ended)
         gained = self._ended_steps + sum(steps[n] - first for n, (_, first) in self._first.items() if n in steps)
-        left = clock(to_do * (now - self._began) / gained) if gained > 0 else "-"
+        left = clock(to_do * (now - self.view.began) / gained) if gained > 0 else "-"
         failed = f", {len(status.faults)} failed" if status.faults else ""
         waiting = len(status.jobs) - len(ended) - len(status.running)
         counts = f"{len(status.finished)} finished, {len(status.running)} running, {waiting} waiting{failed}"

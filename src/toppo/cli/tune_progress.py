@@ -1,7 +1,5 @@
 """What a person sees during a search: a live table on a terminal, plain lines elsewhere."""
 
-import time
-
 from rich.console import Group
 from rich.live import Live
 from rich.markup import escape
@@ -9,8 +7,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from toppo.cli.study_progress import SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_READS
-from toppo.display.console import Terminal, clock
+from toppo.display.console import PacedView, Terminal
 from toppo.studies.folder import Folder
 from toppo.tune.run_search import SearchStatus
 from toppo.tune.search import best_of
@@ -23,25 +20,14 @@ class TuneDisplay:
         self.title = title
         self.trials = trials
         self.folder = folder
-        self.console = console
-        self.live = live
-        self._began = time.monotonic()
-        self._last_line = self._began
-        self._last_read = -SECONDS_BETWEEN_READS
+        self.view = PacedView(console, live)
 
     def __call__(self, status: SearchStatus) -> None:
         """Show how far the search is."""
-        now = time.monotonic()
         if status.event:
-            self.console.say(f"[{clock(now - self._began)}] {len(status.ended)}/{self.trials}  {status.event}")
-        if now - self._last_read < SECONDS_BETWEEN_READS:
-            return
-        self._last_read = now
-        if self.live:
-            self.live.update(self._table(status))
-        elif now - self._last_line >= SECONDS_BETWEEN_LINES:
-            self._last_line = now
-            self.console.say(f"[{clock(now - self._began)}] {self._total(status)}")
+            self.view.say(f"{len(status.ended)}/{self.trials}  {status.event}")
+        if self.view.is_due():
+            self.view.show(lambda: self._table(status), lambda: self._total(status))
 
     def _table(self, status: SearchStatus) -> Group:
         table = Table(title=escape(self.title), title_justify="left", box=None)

@@ -3,10 +3,11 @@
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console, ConsoleRenderable, RenderHook
+from rich.console import Console, ConsoleRenderable, RenderableType, RenderHook
 from rich.control import Control
 from rich.live import Live
 from rich.segment import ControlType, Segment
@@ -87,6 +88,41 @@ class _Reflow(RenderHook):
         self._widths = [Segment.get_line_length(line) for line in lines[: self._console.height]]
         up = ((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2))
         return [Control(*up * added), *renderables]
+
+
+class PacedView:
+    """Work that takes long: drawn again every second on a terminal, and told in a line every minute elsewhere."""
+
+    SECONDS_BETWEEN_DRAWINGS = 1.0
+    SECONDS_BETWEEN_LINES = 60.0
+
+    def __init__(self, console: Terminal, live: Live | None) -> None:
+        self.console = console
+        self.live = live
+        self.began = time.monotonic()
+        self._next_look = self.began
+        self._next_line = self.began + self.SECONDS_BETWEEN_LINES
+
+    def say(self, text: str) -> None:
+        """Print a line after the time since the beginning."""
+        self.console.say(f"[{clock(time.monotonic() - self.began)}] {text}")
+
+    def is_due(self) -> bool:
+        """Tell whether it is time to look at the work again."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return False
+        self._next_look = now + self.SECONDS_BETWEEN_DRAWINGS
+        return True
+
+    def show(self, drawing: Callable[[], RenderableType], line: Callable[[], str]) -> None:
+        """Draw the work, or print a line if it is time."""
+        now = time.monotonic()
+        if self.live:
+            self.live.update(drawing())
+        elif now >= self._next_line:
+            self._next_line = now + self.SECONDS_BETWEEN_LINES
+            self.say(line())
 
 
 def clock(seconds: float) -> str:
