@@ -40,6 +40,23 @@ def test_a_run_that_is_not_finished_has_no_tail_of_gaps_and_is_named(tmp_path):
     assert "not finished and left out: 1 run (toppo on Pendulum-v1, seed 0)" in loaded.problems
 
 
+def test_a_run_that_a_callback_stopped_is_finished_and_says_so(tmp_path):
+    for seed, episodes in enumerate((20, 40)):
+        run_directory(tmp_path / f"run{seed}", seed=seed, episodes=episodes)
+    status = {"schema": 1, "state": "stopped", "steps": 500, "exact": True, "message": "stopped by StopOnReturn(475)"}
+    write_json(tmp_path / "run0" / "status.json", status)
+    loaded = load(tmp_path)
+    assert [(r.arm, r.budget, r.grid[-1], len(r.grid)) for r in loaded.runs] == [
+        ("toppo", 500, 500, 100),
+        ("toppo", 1000, 1000, 100),
+    ]
+    assert not loaded.unfinished
+    early = "toppo on Pendulum-v1, seed 0: stopped early by StopOnReturn(475), after 500 of 1,000 steps"
+    assert early in loaded.problems
+    write_json(tmp_path / "run0" / "status.json", {**status, "message": ""})  # by Ctrl-C
+    assert [u.name for u in load(tmp_path).unfinished] == ["run0"]
+
+
 def test_a_run_without_logs(tmp_path):
     root = run_directory(tmp_path / "run", episodes=0)
     assert len(run_from_directory(root).grid) == 0

@@ -25,7 +25,7 @@ class Run(NamedTuple):
     algo: str
     env: str
     seed: int
-    budget: int
+    budget: int  # steps that it was to do, or that it did until a callback stopped it
     grid: np.ndarray
     returns: np.ndarray  # of the training episodes that ended between two points; NaN where none did
     series: dict[str, np.ndarray]
@@ -36,6 +36,8 @@ class Run(NamedTuple):
     seconds: float | None = None  # per thousand steps, median of its iterations
     damage: tuple[str, ...] = ()  # what could not be read in its logs
     root: Path | None = None  # its run directory, if it was read from one
+    stopped_by: str = ""  # the callback that ended it early
+    planned: int = 0  # steps that it was to do then
 
 
 def run_from_curve(data: Json, name: str, arms: Collection[str] = ()) -> Run:

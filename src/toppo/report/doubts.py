@@ -21,6 +21,11 @@ def doubts_about(runs: list[Run]) -> list[str]:
     """Return sentences about data that are damaged, few, or do not fit together."""
     found = [f"{name_of(r)}: {sentence}" for r in runs for sentence in r.damage]
     found += [
+        f"{name_of(r)}: stopped early by {r.stopped_by}, after {r.budget:,} of {r.planned:,} steps"
+        for r in runs
+        if r.stopped_by
+    ]
+    found += [
         f"{name_of(r)}: no episode ended in the last tenth of its steps; its final return is that of earlier episodes"
         for r in runs
         if np.isnan(r.returns[r.grid > r.budget * (1 - FINAL_SHARE)]).all()

@@ -91,7 +91,9 @@ def read_all(*roots: Path, only: Collection[str] = (), defaults: Defaults = no_d
                 runs[path] = run
         except UNREADABLE as error:
             problems.append(f"{clean(path.name)} is left out: {clean(reason(error), 300)}")
-    members = [Member(r.arm, r.algo, r.env, {**r.settings, "total_timesteps": r.budget}) for r in runs.values()]
+    members = [
+        Member(r.arm, r.algo, r.env, {**r.settings, "total_timesteps": r.planned or r.budget}) for r in runs.values()
+    ]
     named = [r._replace(arm=a) for r, a in zip(runs.values(), told_apart(members, defaults), strict=True)]
     unfinished = [
         Unfinished(clean(_name(path)), run, progress_of(path))
@@ -105,7 +107,7 @@ def read_all(*roots: Path, only: Collection[str] = (), defaults: Defaults = no_d
 
 
 def is_finished(run: Run) -> bool:
-    """Tell whether a run has reached its budget."""
+    """Tell whether a run has reached its budget, or was stopped early by a callback."""
     return len(run.grid) > 0 and bool(run.grid[-1] >= run.budget)
 
 

@@ -10,6 +10,7 @@ from toppo.report.text import clean, counted, reason
 from toppo.rundir.curve import SERIES, compact
 from toppo.rundir.jsonl import rows_and_gaps
 from toppo.rundir.layout import Layout, read_json
+from toppo.rundir.progress import STOPPED_BY, progress_of
 
 MAX_LOG_BYTES = 200_000_000
 MAX_BAD_LINES = 1_000
@@ -31,21 +32,33 @@ def _run_from_logs(root: Path, arms: Collection[str]) -> Run:
             raise ToppoError(f"{root} has no {log.name}: let it train first", NO_INPUT)
         if log.stat().st_size > MAX_LOG_BYTES:
             raise ToppoError(f"{log.name} has more than {MAX_LOG_BYTES:,} bytes")
-    if not 0 < int(spec["total_timesteps"]) < 2**53:
+    planned = int(spec["total_timesteps"])
+    if not 0 < planned < 2**53:
         raise ValueError(f"total_timesteps is {spec['total_timesteps']}")
     damage: list[str] = []
     metrics = _rows(layout.metrics, damage)
     timing = _rows(layout.timing, damage)
+    done = max((int(m["time/total_timesteps"]) for m in metrics), default=0)
+    if stopped_by := _stopped_by(root) if done else "":
+        spec = {**spec, "total_timesteps": min(done, planned)}
     curve = compact(spec, read_json(layout.versions), _rows(layout.episodes, damage), metrics)
     if layout.evaluations.is_file() and not layout.evaluations.is_symlink():
         curve["evaluations"] = [[e["step"], e["return"]] for e in _rows(layout.evaluations, damage)]
     run = run_from_curve(curve, root.name, arms)
-    done = max((m["time/total_timesteps"] for m in metrics), default=0)
     if done < run.budget:  # the steps that are still to come are not a series of gaps
         inside = run.grid <= done
         series = {name: values[inside] for name, values in run.series.items()}
         run = run._replace(grid=run.grid[inside], returns=run.returns[inside], series=series)
-    return run._replace(seconds=_seconds(timing), damage=tuple(damage), root=root)
+    return run._replace(
+        seconds=_seconds(timing), damage=tuple(damage), root=root, stopped_by=stopped_by, planned=planned
+    )
+
+
+def _stopped_by(root: Path) -> str:
+    """Return the callback that ended a run before its time, if one did."""
+    progress = progress_of(root)
+    by_callback = progress.state == "stopped" and progress.message.startswith(STOPPED_BY)
+    return clean(progress.message.removeprefix(STOPPED_BY), 100) if by_callback else ""
 
 
 def _rows(path: Path, damage: list[str]) -> list[Json]:

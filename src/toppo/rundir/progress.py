@@ -13,6 +13,7 @@ from toppo.rundir.lock import holder_lives
 
 TAIL_BYTES = 4096  # a line of timing has a few hundred
 SILENT_SECONDS = 600.0  # a run on another machine that has logged nothing for so long has been interrupted
+STOPPED_BY = "stopped by "  # opens the message of a run that a callback stopped
 STATES = ("running", "stopped", "finished", "failed")
 
 
@@ -21,7 +22,7 @@ class Progress(NamedTuple):
 
     state: str  # one of STATES, "starting", or "interrupted" if its process has gone without a word
     steps: int
-    message: str  # why it failed
+    message: str  # why it failed, or what stopped it
 
 
 def progress_of(root: Path) -> Progress:

@@ -11,6 +11,7 @@ from toppo.collect.episodes import describe_failed_replays
 from toppo.errors import Fault, ToppoError, in_one_line
 from toppo.learn.loop import Iteration
 from toppo.learn.session import Session, open_session
+from toppo.rundir.progress import STOPPED_BY
 from toppo.runs.signals import Interrupted, StopRequest, stop_request
 from toppo.runs.training import Training
 
@@ -116,7 +117,7 @@ def call(training: Training, callbacks: Sequence[Callback]) -> None:
         raise
     for callback, answer in zip(callbacks, answers, strict=True):
         if not training.stopped_by and isinstance(answer, bool | np.bool_) and not answer:
-            training.stopped_by = f"stopped by {getattr(callback, '__qualname__', repr(callback))}"
+            training.stopped_by = f"{STOPPED_BY}{getattr(callback, '__qualname__', repr(callback))}"
 
 
 def write_failure(training: Training, error: BaseException) -> None:
