@@ -34,6 +34,7 @@ def trpo_turns():
         ("oppo", {"n_old": 0}),
         ("oppo", {"n_policies": 1}),
         ("toppo", {"alpha": 0.0, "early_stop": False}),
+        ("toppo", {"alpha": 0.0, "early_stop": False, "recompute_adv": True, "vtrace": True}),
     ],
 )
 def test_without_old_data_it_is_ppo(ppo_turns, algo, settings):
@@ -42,6 +43,31 @@ def test_without_old_data_it_is_ppo(ppo_turns, algo, settings):
     assert [t.metrics["train/policy_gradient_loss"] for t in turns] == [
         t.metrics["train/policy_gradient_loss"] for t in ppo_turns
     ]
+
+
+LABELS = {
+    "vtrace": {"recompute_adv": True, "vtrace": True},
+    "newest critic": {"recompute_adv": True, "vtrace": False},
+    "frozen": {"recompute_adv": False, "vtrace": False},
+}
+
+
+def trained_on_two_batches(algo, labels):
+    """The newest batch and the one before it, with equal weights: there the draws of both algorithms are the same."""
+    own = {
+        "geppo": {"mean_age": 1.5, "uniform": True, "adapt_lr": False, "clip_range": 0.15},
+        "toppo": {"n_policies": 2, "select": False, "early_stop": False, "clip_range": 0.15 / 1.5},
+    }
+    return trained(algo, **own[algo], **LABELS[labels])
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_with_the_same_labels_on_the_same_two_batches_geppo_is_toppo(labels):
+    assert learned(trained_on_two_batches("geppo", labels)) == learned(trained_on_two_batches("toppo", labels))
+
+
+def test_the_three_labels_are_not_the_same():
+    assert len({learned(trained_on_two_batches("toppo", labels)) for labels in LABELS}) == 3
 
 
 @pytest.mark.parametrize("settings", [{"n_old": 0}, {"n_policies": 1, "adapt_radius": True}])

@@ -19,6 +19,7 @@ from toppo.algos.settings import Common
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("toppo", "delta"): {"improve": "trust_region"},
     ("toppo", "select"): {"alpha": 0.0},
+    ("toppo", "vtrace"): {"recompute_adv": True},
     ("trpo", "shrink"): {"slack": 0.2},
     ("trpo", "backtracks"): {"slack": 1e-3},
     ("otrpo", "n_policies"): {"n_old": 4},

@@ -56,7 +56,17 @@ def test_the_budgets_of_the_paper():
     assert sizes["atari"] == (15 * 2 * 3, {25_000_000})
     assert sizes["selection"] == (2 * 4 * 10, {1_000_000})
     assert sizes["alpha-n"] == (3 * 12 * 10, {1_000_000})
+    assert sizes["labels"] == (3 * 6 * 10, {1_000_000})
+    assert sizes["std-and-stop"] == (3 * 12 * 10, {1_000_000})
     assert set(QUICK) == set(sizes)
+
+
+def test_the_verdicts_need_the_first_runs_of_the_main_study_only():
+    jobs = jobs_of(paper_study("performance"))
+    assert {j.arm for j in jobs[: 3 * 7 * 10]} == {"toppo", "ppo", "geppo"}
+    assert [j.spec.seed for j in jobs[: 3 * 7]] == [0] * 21
+    others = jobs[3 * 7 * 10 :]
+    assert {j.spec.seed for j in others[: 4 * 7 * 5]} == set(range(5))
 
 
 def test_committed_curves_count_as_finished(tmp_path):

@@ -13,11 +13,11 @@ import numpy as np
 from jax import Array
 
 from toppo.algos import ppo
-from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits
+from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Traits, Trajectory
 from toppo.algos.optimise import adam_update
 from toppo.algos.schedules import Schedule, value_at
 from toppo.algos.settings import require_above, require_least, setting
-from toppo.algos.steps import keep_last, label_vtrace
+from toppo.algos.steps import keep_last, label_gae, label_vtrace
 from toppo.maths.surrogates import additive_bounds, clipped
 
 
@@ -30,6 +30,8 @@ class GePPOConfig:
     mean_age: float = setting(2.0, "B: bound on the mean age of the data, where the newest batch has age 1.")
     uniform: bool = setting(False, "Equal weights for the last 2 B - 1 batches instead of the optimal ones.")
     eps_vary: bool = setting(False, "Clip range max(clip_range - mean(w |c - 1|), 0) instead.")
+    recompute_adv: bool = setting(True, "Label old batches again with the newest critic instead of keeping A^mu.")
+    vtrace: bool = setting(True, "Correct the traces of old data for pi_k; without it plain GAE by the newest critic.")
     early_stop: bool = setting(False, "End the epochs once the total variation from pi_k exceeds half the clip range.")
     adapt_lr: bool = setting(True, "Adapt the policy's learning rate to the total variation of each update.")
 
@@ -56,6 +58,11 @@ def policy_weights(config: GePPOConfig) -> np.ndarray:
             break
     nu = nu[nu >= 0.01]
     return np.asarray(nu / nu.sum())
+
+
+def label(config: GePPOConfig, path: Trajectory) -> tuple[Array, Array]:
+    """Return V-trace's advantage of pi_k, or GAE's; they are the same on data of pi_k."""
+    return label_vtrace(config, path) if config.vtrace else label_gae(config, path)
 
 
 def draw(config: GePPOConfig, memory: Memory, gaps: list[float], progress: float, rng: np.random.Generator) -> Draw:
@@ -91,8 +98,8 @@ ALGORITHM = ppo.ALGORITHM._replace(
     title="GePPO",
     summary="last four batches, weighted, V-trace advantages, clipped around pi_k/mu",
     config=GePPOConfig,
-    traits=lambda config: Traits(relabels=True, stops_early=config.early_stop),
-    label=label_vtrace,
+    traits=lambda config: Traits(relabels=config.recompute_adv, stops_early=config.early_stop),
+    label=label,
     draw=draw,
     improve=improve,
     keep=keep,

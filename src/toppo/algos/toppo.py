@@ -16,7 +16,7 @@ from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Segm
 from toppo.algos.optimise import TrustRegion, adam_update, trust_region_update
 from toppo.algos.schedules import Schedule, value_at
 from toppo.algos.settings import Common, require, require_above, require_least, setting
-from toppo.algos.steps import keep_last, label_gae, newest_and_random, require_separate_networks
+from toppo.algos.steps import keep_last, label_gae, label_vtrace, newest_and_random, require_separate_networks
 from toppo.maths.surrogates import additive_bounds, clipped, lemma_4_1
 
 
@@ -33,6 +33,7 @@ class ToPPOConfig:
     age_weights: bool = setting(False, "Weights that fall with the age of a batch, from n_policies to 1.")
     adapt_eps: bool = setting(False, "Clip range by Lemma 4.1: 8 clip_range / (|M| + 4), and 2 clip_range if |M| = 1.")
     recompute_adv: bool = setting(False, "Label old batches again with the newest critic instead of keeping A^mu.")
+    vtrace: bool = setting(False, "Correct the traces of old data for pi_k; it needs recompute_adv.")
     centre_adv: bool = setting(False, "Subtract the mean of every batch from its advantages: E_mu A^mu is 0.")
     critic_on_old: bool = setting(True, "Train the critic on the old batch too.")
     early_stop: bool = setting(True, "End the epochs once the total variation from pi_k exceeds clip_range / 2.")
@@ -46,6 +47,8 @@ class ToPPOConfig:
         require_least(self, 0, "alpha", "n_old")
         known = self.improve in ("adam", "trust_region")
         require(known, f"improve is {self.improve!r}, but must be 'adam' or 'trust_region'")
+        again = self.recompute_adv or not self.vtrace
+        require(again, "vtrace is True, but old batches keep their A^mu: use --recompute-adv")
 
 
 def check(config: ToPPOConfig, common: Common, discrete: bool) -> None:
@@ -68,12 +71,12 @@ def traits(config: ToPPOConfig) -> Traits:
 
 
 def label(config: ToPPOConfig, path: Trajectory) -> tuple[Array, Array]:
-    """Return A^mu by GAE; if it is centred, no batch is better or worse as a whole than another.
+    """Return A^mu by GAE, or A^{pi_k} by V-trace; if it is centred, no batch is better or worse as a whole.
 
     A newer critic finds all of an older policy's actions poor.  Uncentred, that reinforces whatever the newest policy
     does, and its standard deviation collapses.
     """
-    adv, ret = label_gae(config, path)
+    adv, ret = label_vtrace(config, path) if config.vtrace else label_gae(config, path)
     return (adv - adv.mean() if config.centre_adv else adv), ret
 
 

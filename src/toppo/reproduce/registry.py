@@ -45,6 +45,12 @@ FIGURES: dict[str, StudyFigure | MeasuredFigure] = {
     "controls": StudyFigure(
         "ToPPO at alpha = 0 and without early stop, PPO with early stop; not in the paper", curves_figure
     ),
+    "labels": StudyFigure(
+        "labels of old data by V-trace, by the newest critic, or frozen, on two draws; not in the paper", curves_figure
+    ),
+    "std-and-stop": StudyFigure(
+        "ToPPO, PPO and GePPO with another initial std and with or without early stop; not in the paper", finals_figure
+    ),
     "v-ratio": MeasuredFigure(
         "values estimated by V-trace (GePPO) and by GAE (ToPPO) against Monte-Carlo returns", v_ratio.make_figure
     ),

@@ -52,10 +52,41 @@ CONTROLS = (
     Arm.of("toppo", "toppo-no-early-stop", early_stop=False),
     Arm.of("ppo", "ppo-early-stop", early_stop=True),
 )
+# What old data are labelled with, by V-trace, by GAE with the newest critic, or once and for all, on two draws.
+LABELS = (
+    Arm.of("geppo"),
+    Arm.of("geppo", "geppo-newest-critic", vtrace=False),
+    Arm.of("geppo", "geppo-frozen", recompute_adv=False, vtrace=False),
+    Arm.of("toppo", "toppo-vtrace", recompute_adv=True, vtrace=True),
+    Arm.of("toppo", "toppo-newest-critic", recompute_adv=True),
+    Arm.of("toppo"),
+)
+# The two settings that differ most between the published codes.  The paper has the first, third and fifth arm.
+STD_AND_STOP = tuple(
+    Arm.of(algo, name + std, early_stop=stop, **log_std_init)
+    for std, log_std_init in (("", {}), ("-std=0.6", {"log_std_init": -0.5}))
+    for algo, stop, name in (
+        ("toppo", True, "toppo"),
+        ("toppo", False, "toppo-no-early-stop"),
+        ("ppo", False, "ppo"),
+        ("ppo", True, "ppo-early-stop"),
+        ("geppo", False, "geppo"),
+        ("geppo", True, "geppo-early-stop"),
+    )
+)
 DISCRETE = arms(*(algo for algo in FAMILY if algo != "disc"))
 THREE = arms("toppo", "ppo", "geppo")
 TWO = arms("toppo", "ppo")
 
+# The verdicts rest on the first three: a study that is stopped early has these.
+PERFORMANCE = Study(
+    "performance",
+    "seven algorithms on seven tasks",
+    (
+        paper_grid(THREE, PAPER_TASKS, MILLION, 10),
+        paper_grid(arms("trpo", "otrpo", "oppo", "disc"), PAPER_TASKS, MILLION, 10),
+    ),
+)
 # Without annealing a run of 500k steps is the first half of one of 1M: only the arm that continues is trained again.
 PROOF = Study(
     "proof",
@@ -87,13 +118,15 @@ PROOF_DISCRETE = Study(
 PAPER = {
     study.name: study
     for study in (
-        one_grid("performance", "seven algorithms on seven tasks", arms(*FAMILY), PAPER_TASKS, MILLION, 10),
+        PERFORMANCE,
         one_grid("atari", "ToPPO and PPO on fifteen Atari games", TWO, PAPER_GAMES, 25 * MILLION, 3),
         one_grid("selection", "N = 5 and 6 with and without selection", SELECTION_ARMS, SELECTION_TASKS, MILLION, 10),
         one_grid("memory-size", "|M| over training", MEMORY_ARMS, ("Swimmer-v5",), MILLION, 10),
         one_grid("adaptive-eps", "fixed and adaptive clip range", EPS_ARMS, EPS_TASKS, MILLION, 10),
         one_grid("alpha-n", "final return against alpha and N", ALPHA_ARMS, ALPHA_TASKS, MILLION, 10),
         one_grid("controls", "is it the old data or the early stop?", CONTROLS, THREE_TASKS, MILLION, 10),
+        one_grid("labels", "three labels of old data, on GePPO's draw and ToPPO's", LABELS, THREE_TASKS, MILLION, 10),
+        one_grid("std-and-stop", "initial std and early stop", STD_AND_STOP, THREE_TASKS, MILLION, 10),
         PROOF,
         one_grid("proof-humanoid", "ToPPO, PPO and GePPO on the two humanoids", THREE, HUMANOIDS, MILLION // 2, 3),
         PROOF_GAMES,
@@ -121,6 +154,8 @@ QUICK = {
     "adaptive-eps": QuickScale(102_400, 2),
     "alpha-n": QuickScale(30_720, 1),
     "controls": QuickScale(102_400, 2),
+    "labels": QuickScale(51_200, 1),
+    "std-and-stop": QuickScale(30_720, 1),
     "minatar": QuickScale(81_920, 1),
 }
 
