@@ -84,6 +84,20 @@ def test_pipes_links_and_large_files_are_not_opened(tmp_path):
         refuse_strange_entries(tmp_path)
 
 
+@pytest.mark.parametrize("link", ["wandb", "wandb/run-1", "wandb/run-1/logs", "wandb/run-1/files/debug-core.log"])
+def test_the_link_that_wandb_makes_is_the_only_one_in_a_run_directory(tmp_path, link):
+    run = tmp_path / "run"
+    (run / "wandb" / "run-0" / "logs").mkdir(parents=True)
+    (run / "wandb" / "run-0" / "logs" / "debug-core.log").symlink_to(tmp_path / "core.log")
+    refuse_strange_entries(run)
+    if link == "wandb":
+        shutil.rmtree(run / "wandb")
+    (run / link).parent.mkdir(parents=True, exist_ok=True)
+    (run / link).symlink_to(tmp_path)
+    with pytest.raises(ToppoError, match="neither a file nor a directory"):
+        refuse_strange_entries(run)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

@@ -3,7 +3,6 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,6 +10,7 @@ from toppo.errors import BAD_DATA, CANNOT_CREATE, NO_INPUT, ToppoError
 
 MAX_ENTRIES = 10_000
 WANDB = "wandb"  # directory of W&B in a run directory
+LINK_OF_WANDB = f"{WANDB}/*/logs/debug-core.log"  # to the log of its service, to which nobody writes through the link
 
 
 def open_regular(path: Path, max_bytes: int) -> BinaryIO:
@@ -39,22 +39,12 @@ def refuse_to_write(path: Path) -> None:
 
 
 def refuse_strange_entries(root: Path) -> None:
-    """Refuse a run directory that holds more than files and directories: a run would write through a link.
-
-    What lies in WANDB is not looked at: W&B makes links there, and toppo writes only into what W&B has just made.
-    """
-    entries = (os.path.join(folder, name) for folder, names in _walk(root) for name in names)
+    """Refuse a run directory that holds more than files and directories: a run would write through a link."""
+    entries = (Path(folder, name) for folder, names, files in os.walk(root) for name in (*names, *files))
     for number, path in enumerate(entries):
-        mode = os.lstat(path).st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        mode = path.lstat().st_mode
+        expected = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+        if not expected and not (stat.S_ISLNK(mode) and path.relative_to(root).match(LINK_OF_WANDB)):
             raise ToppoError(f"{path} is neither a file nor a directory: remove it", BAD_DATA)
         if number >= MAX_ENTRIES:
             raise ToppoError(f"{root} holds more than {MAX_ENTRIES} files: this is not a run directory", BAD_DATA)
-
-
-def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield every directory below ``root`` but W&B's, with the names in it."""
-    for folder, names, files in os.walk(root):
-        yield folder, [*names, *files]
-        if Path(folder) == root:
-            names[:] = [name for name in names if name != WANDB]

@@ -24,6 +24,7 @@ class WeightsAndBiases:
 
     def __init__(self, opening: Opening) -> None:
         """Start or continue a run; ``WANDB_MODE=offline`` and the other variables of W&B hold."""
+        _forget_service_of_others()
         sent = -1 if opening.root is None else _without_torn_sessions(opening.root / WANDB, opening.id)
         self._run = wandb.init(
             project=opening.project or os.environ.get("WANDB_PROJECT") or "toppo",
@@ -50,6 +51,12 @@ class WeightsAndBiases:
         self._run.finish()
         if self._run.offline and self._session.is_dir():
             write_json(self._session / COMPLETE, {"last_step": self._last})
+
+
+def _forget_service_of_others() -> None:
+    """Let W&B start a service for this process, unless it has: another's keeps our run open if we are killed."""
+    if f"-{os.getpid()}-" not in os.environ.get("WANDB_SERVICE", ""):
+        os.environ.pop("WANDB_SERVICE", None)
 
 
 def _without_torn_sessions(folder: Path, run_id: str) -> int:
