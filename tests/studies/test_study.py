@@ -81,6 +81,20 @@ def test_committed_curves_count_as_finished(tmp_path):
     assert set(proof) <= found
 
 
+def test_curves_of_equal_runs_in_other_studies_are_adopted(tmp_path):
+    """The main study and the study of labels have two arms in common; the rest is other runs, or no curve at all."""
+    jobs = jobs_of(with_seeds(paper_study("labels"), 3))
+    folder = Folder(tmp_path, tmp_path / "curves")
+    folder.curves.mkdir()
+    (tmp_path / "broken.json").write_text("{")
+    assert folder.adopt(jobs, tmp_path) == 0
+    assert folder.adopt(jobs, CURVES.parent) == 2 * 3 * 3
+    assert {job.arm for job in jobs if folder.finished(job)} == {"geppo", "toppo"}
+    name = "geppo-Hopper-v5-1.json"
+    assert (folder.curves / name).read_bytes() == (CURVES / name).read_bytes()
+    assert folder.adopt(jobs, CURVES.parent) == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

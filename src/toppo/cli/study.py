@@ -30,6 +30,9 @@ class StudyExecutionFlags:
     retries: Annotated[int, flag("How often a run that fails is tried again.")] = 1
     ray: Annotated[str | None, flag("Run on Ray: the address of a cluster, or local.", "ADDRESS")] = None
     curves: Annotated[Path | None, flag("Directory of compact curves (default: OUT/curves).", "PATH")] = None
+    reuse: Annotated[
+        Path | None, flag("Copy curves of exactly these runs that other studies have left in this directory.", "PATH")
+    ] = None
     checkpoint_every: CheckpointEvery = 50_000
     evaluate_every: EvaluateEvery = 0
 
@@ -126,7 +129,9 @@ def _run_study(chosen: Study, out: Path | None, given: StudyExecutionFlags) -> F
         workers=given.workers, checkpoint_every=given.checkpoint_every, evaluate_every=given.evaluate_every
     )
     jobs = (os.cpu_count() or 1) if given.jobs is None else given.jobs
-    study_options = StudyOptions(jobs=jobs, retries=given.retries, run_options=options, ray=given.ray)
+    study_options = StudyOptions(
+        jobs=jobs, retries=given.retries, run_options=options, ray=given.ray, reuse=given.reuse
+    )
     console = Terminal()
     try:
         with live_view(console) as live:

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from toppo.errors import CANNOT_CREATE, ToppoError
-from toppo.rundir.layout import Layout, read_json
+from toppo.rundir.layout import Layout, read_json, write_bytes
 from toppo.rundir.progress import steps_of
 from toppo.runs.run import RunOptions
-from toppo.runs.spec import from_json, to_json
+from toppo.runs.spec import from_json, spec_hash, to_json
 from toppo.studies.executor import JobData
 from toppo.studies.study import Job
 
@@ -46,9 +46,29 @@ class Folder(NamedTuple):
         _holds(job, self.run(job), Layout(self.run(job)).spec)
         return _holds(job, self.curve(job), self.curve(job), "spec")
 
+    def adopt(self, jobs: list[Job], source: Path) -> int:
+        """Copy the curves of exactly these runs that other studies have left under ``source``; return their number."""
+        missing = {spec_hash(job.spec): job for job in jobs if not self.finished(job)}
+        adopted = 0
+        for path in sorted(source.rglob("*.json")) if missing else ():
+            job = missing.pop(_hash_in(path), None)
+            if job is not None:
+                write_bytes(self.curve(job), path.read_bytes())
+                adopted += 1
+        return adopted
+
     def steps(self, job: Job) -> int:
         """Return the number of steps that the run has done."""
         return steps_of(Layout(self.run(job)).timing)
+
+
+def _hash_in(path: Path) -> str:
+    """Return the hash of the spec in a curve, or nothing for another file."""
+    try:
+        data = read_json(path)
+        return spec_hash(from_json(data["spec"])) if "grid" in data else ""
+    except (ToppoError, KeyError, TypeError, OSError):
+        return ""
 
 
 def _holds(job: Job, place: Path, file: Path, key: str = "") -> bool:

@@ -61,7 +61,7 @@ LABELS = (
     Arm.of("toppo", "toppo-newest-critic", recompute_adv=True),
     Arm.of("toppo"),
 )
-# The two settings that differ most between the published codes.  The paper has the first, third and fifth arm.
+# Settings that differ beside the method.  The papers have the first, third and fifth arm.
 STD_AND_STOP = tuple(
     Arm.of(algo, name + std, early_stop=stop, **log_std_init)
     for std, log_std_init in (("", {}), ("-std=0.6", {"log_std_init": -0.5}))

@@ -4,9 +4,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import NamedTuple
 
-from toppo.errors import BAD_DATA, CANNOT_CREATE, ToppoError, refuse_below
+from toppo.errors import BAD_DATA, CANNOT_CREATE, NO_INPUT, ToppoError, refuse_below
 from toppo.rundir.layout import write_json
 from toppo.rundir.lock import exclusive
 from toppo.runs.run import RunOptions
@@ -27,6 +28,7 @@ class StudyOptions(NamedTuple):
     retries: int
     run_options: RunOptions
     ray: str | None = None  # address of a cluster, or "local"
+    reuse: Path | None = None  # a directory with curves of other studies
 
 
 class StudyStatus(NamedTuple):
@@ -48,6 +50,8 @@ def run_study(study: Study, folder: Folder, options: StudyOptions, observe: Stud
     refuse_below(1, "jobs", options.jobs)
     refuse_below(0, "retries", options.retries)
     jobs = jobs_of(study)
+    if options.reuse is not None and not options.reuse.is_dir():
+        raise ToppoError(f"{options.reuse} is not a directory: name one with curves of other studies", NO_INPUT)
     try:
         folder.root.mkdir(parents=True, exist_ok=True)
         folder.curves.mkdir(parents=True, exist_ok=True)
@@ -55,6 +59,10 @@ def run_study(study: Study, folder: Folder, options: StudyOptions, observe: Stud
         raise ToppoError(f"{folder.root} cannot be created: {error.strerror}", CANNOT_CREATE) from error
     with exclusive(folder.root / ".lock"):
         write_json(folder.curves / f"study-{study.name}.json", to_json(study) | {"runs": [job.name for job in jobs]})
+        adopted = folder.adopt(jobs, options.reuse) if options.reuse is not None else 0
+        if adopted:
+            event = f"{adopted} runs are in {options.reuse} already, and their curves are copied"
+            observe(StudyStatus(jobs=jobs, finished=[], running=[], faults={}, event=event))
         executor: Executor = LocalExecutor(options.jobs)
         if options.ray is not None:
             executor = RayExecutor(options.ray, 1 + options.run_options.workers)
