@@ -1,6 +1,7 @@
 import ast
 import dataclasses
 import inspect
+import re
 from pathlib import Path
 
 import gymnasium as gym
@@ -320,6 +321,8 @@ def test_settings_are_refused_by_name():
         ValueError, match=r"^GePPO has no setting `colour`: choose one of activation, adam_eps, adapt_lr, .*vf_coef"
     ):
         toppo.GePPO(probes.walk, colour="red")
+    with pytest.raises(ValueError, match=r"^PPO has no setting `batch_size`: n_minibatches is the number of"):
+        toppo.PPO(probes.walk, batch_size=64)
     with pytest.raises(ToppoError, match="reset_each_batch needs whole episodes"):
         toppo.PPO("Pendulum-v1", reset_each_batch=True, n_steps=128)
     with pytest.raises(AttributeError, match="SAC"):
@@ -403,6 +406,7 @@ def test_the_stub_has_every_setting_with_its_type():
         types = {f.name: f.type if isinstance(f.type, str) else getattr(f.type, "__name__", "") for f in fields}
         types |= dict.fromkeys(("hidden", "hidden_critic"), "tuple[int, ...]")
         types |= dict.fromkeys(schedules_of(type(common)) | schedules_of(type(config)), "_Schedule")
+        types |= {"seed": "int | None", "preset": "str", "env_kwargs": "Mapping[str, object] | None"}
         assert typed_dict(f"_{kind.__name__}") == types
         (init,) = classes[kind.__name__].body
         assert ast.unparse(init.args.kwarg.annotation) == f"Unpack[_{kind.__name__}]"
@@ -539,6 +543,28 @@ def test_an_agent_says_what_it_is():
 def test_learning_for_no_steps_is_refused(steps):
     with pytest.raises(ToppoError, match=f"total_timesteps is {steps}, but must be at least 1"):
         small().learn(steps)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda agent: agent.learn(1.5), "total_timesteps is 1.5, but must be a whole number"),
+        (lambda agent: agent.learn("many"), "total_timesteps is 'many', but must be a whole number"),
+        (lambda agent: agent.learn(64, workers=-1), "workers is -1, but must be at least 0"),
+        (lambda agent: agent.learn(64, workers="2"), "workers is '2', but must be a whole number"),
+        (lambda agent: agent.learn(64, env_timeout="x"), "env_timeout is 'x', but must be a number above 0"),
+        (lambda agent: agent.evaluate(0), "episodes is 0, but must be at least 1"),
+        (lambda agent: small(seed="a"), "seed is 'a', but must be a whole number"),
+        (lambda agent: small(seed=1.5), "seed is 1.5, but must be a whole number"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence(call, sentence):
+    with pytest.raises(ToppoError, match=f"^{re.escape(sentence)}"):
+        call(small())
+
+
+def test_a_number_of_steps_may_be_written_as_a_float():
+    assert small().learn(1e2).num_timesteps >= 100
 
 
 def test_without_a_seed_each_agent_draws_its_own():

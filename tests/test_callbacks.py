@@ -160,7 +160,9 @@ def test_the_patience_begins_again_with_a_new_best():
         (lambda: Evaluate(64, episodes=0), "episodes is 0, but must be at least 1"),
         (lambda: Checkpoint(-1), "every is -1, but must be at least 1"),
         (lambda: StopOnPlateau(0), "patience is 0, but must be at least 1"),
-        (lambda: StopOnReturn(math.nan), "the return to stop at is nan, but must be finite"),
+        (lambda: StopOnReturn(math.nan), "the return to stop at is nan, but must be a finite number"),
+        (lambda: StopOnReturn("high"), "the return to stop at is 'high', but must be a finite number"),
+        (lambda: Evaluate(1.5), "every is 1.5, but must be a whole number"),
         (lambda: LogTo("wandbb"), "'wandbb' is not a tracker: did you mean `wandb`?"),
     ],
 )

@@ -12,6 +12,9 @@ __version__: str
 _Schedule = float | Literal["linear"] | Sequence[Sequence[float]]
 
 class _Shared(TypedDict, total=False):
+    seed: int | None
+    preset: str
+    env_kwargs: Mapping[str, object] | None
     n_steps: int
     gamma: float
     gae_lambda: float
@@ -54,6 +57,7 @@ class _ToPPO(_PPO, total=False):
     critic_on_old: bool
     improve: str
     delta: float
+    vtrace: bool
 
 class _TRPO(_Shared, total=False):
     delta: float
@@ -67,6 +71,8 @@ class _GePPO(_PPO, total=False):
     mean_age: float
     uniform: bool
     eps_vary: bool
+    recompute_adv: bool
+    vtrace: bool
 
 class _OffPolicyTRPO(_Shared, total=False):
     delta: float
@@ -89,78 +95,22 @@ class _DISC(_Shared, total=False):
     lr_min: float
 
 class ToPPO(Agent):
-    def __init__(
-        self,
-        env: EnvSource,
-        *,
-        seed: int | None = 0,
-        preset: str = "default",
-        env_kwargs: Mapping[str, object] | None = None,
-        **settings: Unpack[_ToPPO],
-    ) -> None: ...
+    def __init__(self, env: EnvSource, **settings: Unpack[_ToPPO]) -> None: ...
 
 class PPO(Agent):
-    def __init__(
-        self,
-        env: EnvSource,
-        *,
-        seed: int | None = 0,
-        preset: str = "default",
-        env_kwargs: Mapping[str, object] | None = None,
-        **settings: Unpack[_PPO],
-    ) -> None: ...
+    def __init__(self, env: EnvSource, **settings: Unpack[_PPO]) -> None: ...
 
 class TRPO(Agent):
-    def __init__(
-        self,
-        env: EnvSource,
-        *,
-        seed: int | None = 0,
-        preset: str = "default",
-        env_kwargs: Mapping[str, object] | None = None,
-        **settings: Unpack[_TRPO],
-    ) -> None: ...
+    def __init__(self, env: EnvSource, **settings: Unpack[_TRPO]) -> None: ...
 
 class GePPO(Agent):
-    def __init__(
-        self,
-        env: EnvSource,
-        *,
-        seed: int | None = 0,
-        preset: str = "default",
-        env_kwargs: Mapping[str, object] | None = None,
-        **settings: Unpack[_GePPO],
-    ) -> None: ...
+    def __init__(self, env: EnvSource, **settings: Unpack[_GePPO]) -> None: ...
 
 class OffPolicyTRPO(Agent):
-    def __init__(
-        self,
-        env: EnvSource,
-        *,
-        seed: int | None = 0,
-        preset: str = "default",
-        env_kwargs: Mapping[str, object] | None = None,
-        **settings: Unpack[_OffPolicyTRPO],
-    ) -> None: ...
+    def __init__(self, env: EnvSource, **settings: Unpack[_OffPolicyTRPO]) -> None: ...
 
 class OffPolicyPPO(Agent):
-    def __init__(
-        self,
-        env: EnvSource,
-        *,
-        seed: int | None = 0,
-        preset: str = "default",
-        env_kwargs: Mapping[str, object] | None = None,
-        **settings: Unpack[_OffPolicyPPO],
-    ) -> None: ...
+    def __init__(self, env: EnvSource, **settings: Unpack[_OffPolicyPPO]) -> None: ...
 
 class DISC(Agent):
-    def __init__(
-        self,
-        env: EnvSource,
-        *,
-        seed: int | None = 0,
-        preset: str = "default",
-        env_kwargs: Mapping[str, object] | None = None,
-        **settings: Unpack[_DISC],
-    ) -> None: ...
+    def __init__(self, env: EnvSource, **settings: Unpack[_DISC]) -> None: ...

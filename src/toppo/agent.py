@@ -78,8 +78,10 @@ class Agent:
                 f"{name} takes the environment and then settings by name, such as {name}('CartPole-v1', seed=1): "
                 "it chooses the network from the environment's spaces, so there is no policy to name"
             )
+        if seed is not None:
+            refuse_below(0, "seed", seed)
         source = resolve(environments[0], env_kwargs)
-        spec = spec_for(source, self.algo, 1, secrets.randbits(31) if seed is None else seed, preset, **settings)
+        spec = spec_for(source, self.algo, 1, secrets.randbits(31) if seed is None else int(seed), preset, **settings)
         setup, notes = check_run(spec, source)
         for note in notes:
             warnings.warn(f"{spec.env}: {note}", stacklevel=2)
@@ -148,7 +150,7 @@ class Agent:
 
     def learn(
         self,
-        total_timesteps: int,
+        total_timesteps: float,
         callback: Callback | Sequence[Callback] | None = None,
         workers: int | None = None,
         on_nan: OnNan = "raise",
@@ -164,7 +166,11 @@ class Agent:
         docs/reliability.md explains ``on_nan``, ``env_timeout`` and ``env_restarts``, which say what is done about
         environments that fail.
         """
+        if isinstance(total_timesteps, float) and total_timesteps.is_integer():  # 1e6
+            total_timesteps = int(total_timesteps)
         refuse_below(1, "total_timesteps", total_timesteps)
+        if workers is not None:
+            refuse_below(0, "workers", workers)
         if self.source is None:
             raise ToppoError("this agent has no environment to learn in: load it with env=...")
         options = RunOptions(
@@ -177,9 +183,9 @@ class Agent:
             title = f"{algorithm(self.algo).title} on {self.spec.env}, seed {self.spec.seed}"
             with run_display(title, progress_bar) as observe:
                 if log_dir is None:
-                    self._learn(self.source, total_timesteps, options, observe)
+                    self._learn(self.source, int(total_timesteps), options, observe)
                 else:
-                    self._learn_in(Path(log_dir), self.source, total_timesteps, options, observe)
+                    self._learn_in(Path(log_dir), self.source, int(total_timesteps), options, observe)
         except Interrupted as stop:
             signal.raise_signal(stop.number)  # the run is saved: now the signal means what it means elsewhere
         finally:
@@ -259,6 +265,7 @@ class Agent:
                 f"the agent is learning in this {type(source.given).__name__}, and would lose its episode: "
                 "give env=... to evaluate while learning"
             )
+        refuse_below(1, "episodes", episodes)
         with closing(open_player(source)) as player:
             results = evaluate_policy(self.state, self.setup, player, episodes, self.spec.seed, deterministic)
         return [result.episode_return for result in results]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -113,8 +114,8 @@ class StopOnReturn:
     threshold: float
 
     def __post_init__(self) -> None:
-        if not isfinite(self.threshold):
-            raise ToppoError(f"the return to stop at is {self.threshold}, but must be finite")
+        if not isinstance(self.threshold, Real) or not isfinite(self.threshold):
+            raise ToppoError(f"the return to stop at is {self.threshold!r}, but must be a finite number")
 
     def __call__(self, training: Training) -> bool:
         """Continue as long as the newest test is below the threshold."""

@@ -4,6 +4,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from numbers import Integral
 
 USAGE = 64
 BAD_DATA = 65
@@ -43,8 +44,10 @@ class LearnerFault(Fault):
     """The learner produced a value that is not finite."""
 
 
-def refuse_below(least: int, name: str, value: int) -> None:
-    """Refuse a number below the least that makes sense."""
+def refuse_below(least: int, name: str, value: object) -> None:
+    """Refuse what is not a whole number, or is below the least that makes sense."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ToppoError(f"{name} is {value!r}, but must be a whole number")
     if value < least:
         raise ToppoError(f"{name} is {value}, but must be at least {least}")
 

@@ -35,6 +35,10 @@ def test_what_is_not_a_whole_number_is_refused(text):
         (["--seed", "--gamma", "0.9"], "--seed needs a value: toppo train --help shows which"),
         (["--select=3"], "--select takes no value, but is given '3': write --select alone"),
         (["extra"], "toppo train takes ENV, but 2 words stand there: toppo train --help shows all"),
+        (
+            ["--batch-size", "64"],
+            "toppo train has no option --batch-size: n_minibatches is the number of minibatches per pass",
+        ),
         (["-v"], "toppo train has no option -v: toppo train --help shows all"),
     ],
 )

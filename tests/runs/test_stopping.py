@@ -158,7 +158,10 @@ def test_a_length_that_is_done_already_is_refused(tmp_path, steps):
         (["--stop-return", "9"], "StopOnReturn(threshold=9.0) waits for tests, and nothing tests the agent"),
         (["--patience", "2"], "StopOnPlateau(patience=2) waits for tests, and nothing tests the agent"),
         (["--patience", "0", "--evaluate-every", "64"], "patience is 0, but must be at least 1"),
-        (["--stop-return", "nan", "--evaluate-every", "64"], "the return to stop at is nan, but must be finite"),
+        (
+            ["--stop-return", "nan", "--evaluate-every", "64"],
+            "the return to stop at is nan, but must be a finite number",
+        ),
         (["--track", "tensorbord"], "'tensorbord' is not a tracker: did you mean `tensorboard`?"),
     ],
 )

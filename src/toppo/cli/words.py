@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 import tyro
 
 from toppo.errors import ToppoError, suggestion
+from toppo.runs.presets import OTHERS_NAMES
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -38,7 +39,8 @@ def checked_words(command: str, kind: "type[DataclassInstance]", words: list[str
         name, equals, value = word.partition("=")
         option = name.replace("_", "-")
         if option not in expected.options:
-            way_out = suggestion(option, expected.options, f"toppo {command} --help shows all")
+            known = suggestion(option, expected.options, f"toppo {command} --help shows all")
+            way_out = OTHERS_NAMES.get(option[2:].replace("-", "_"), known) if command == "train" else known
             raise ToppoError(f"toppo {command} has no option {option}: {way_out}")
         hint = expected.options[option]
         values = [value] if equals else list(_values(hint, left))

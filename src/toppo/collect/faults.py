@@ -37,7 +37,7 @@ def checked_fault_policy(on_nan: OnNan, env_timeout: float, env_restarts: int) -
     """Return the settings as a policy, or refuse them."""
     if on_nan not in get_args(OnNan):
         raise ToppoError(f"on_nan is {on_nan!r}, but must be one of {', '.join(get_args(OnNan))}")
-    if not env_timeout > 0:
-        raise ToppoError(f"env_timeout is {env_timeout}, but must be above 0 (inf for none)")
+    if not (isinstance(env_timeout, int | float) and env_timeout > 0):
+        raise ToppoError(f"env_timeout is {env_timeout!r}, but must be a number above 0 (inf for none)")
     refuse_below(0, "env_restarts", env_restarts)
     return FaultPolicy(on_nan, env_timeout, env_restarts)

@@ -113,6 +113,20 @@ DEFAULT = Preset(
     },
 )
 PRESETS = {"default": DEFAULT, "paper": PAPER}
+# Names that Stable-Baselines3 and CleanRL have, and toppo has not.
+OTHERS_NAMES = {
+    "batch_size": "n_minibatches is the number of minibatches per pass",
+    "clip_coef": "it is clip_range",
+    "device": "toppo runs on CPUs",
+    "lr": "it is learning_rate",
+    "net_arch": "the widths are hidden and hidden_critic",
+    "policy": "the network follows from the spaces of the environment",
+    "policy_kwargs": "hidden, hidden_critic, activation and log_std_init are settings",
+    "target_kl": "early_stop bounds the total variation instead",
+    "tensorboard_log": "learn(..., log_dir=PATH) writes event files",
+    "use_sde": "a policy of continuous actions is Gaussian in each step",
+    "verbose": "learn(..., progress_bar=True) shows progress",
+}
 
 
 def defaults(algo: str, env: EnvSource | Source, preset: str = "default") -> tuple[Common, Any]:
@@ -153,6 +167,8 @@ def spec_for(
 def changed(owner: str, common: Common, config: Any, settings: Mapping[str, object]) -> tuple[Common, Any]:
     """Shared and own settings with some of them changed by name; ``owner`` stands in the refusal of unknown ones."""
     base = {**vars(common), **vars(config)}
+    if others := [name for name in settings if name in OTHERS_NAMES]:
+        raise ValueError(f"{owner} has no setting `{others[0]}`: {OTHERS_NAMES[others[0]]}")
     refuse_unknown(owner, settings, base)
     schedules = schedules_of(Common) | schedules_of(type(config))
     settings = {
