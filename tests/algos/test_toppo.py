@@ -4,9 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import toppo
 from toppo.algos.contract import Segment, Trajectory
 from toppo.algos.steps import label_gae
-from toppo.algos.toppo import ToPPOConfig, draw, label
+from toppo.algos.toppo import ToPPOConfig, draw, keep, label
 
 RNG = np.random.default_rng(0)
 
@@ -50,3 +51,26 @@ def test_centred_advantages_have_mean_zero_and_the_same_targets():
     assert abs(float(adv.mean())) < 1e-6 < abs(float(plain.mean()))
     np.testing.assert_array_equal(ret, target)
     np.testing.assert_array_equal(label(ToPPOConfig(), path)[0], plain)
+
+
+def kept(kl: list[float], **settings: object) -> list[int]:
+    memory = memory_of(*range(len(kl)))
+    return [int(batch.iteration) for batch in keep(ToPPOConfig(n_policies=4, **settings), memory, kl)]
+
+
+@pytest.mark.parametrize("unit", [1e-6, 0.02, 300.0])
+def test_alpha_that_sets_itself_has_no_unit(unit):
+    assert kept([4.1 * unit, 3.9 * unit, 2.0 * unit, unit], alpha="auto") == [1, 2, 3]
+    assert kept([9.0 * unit, 4.0 * unit, unit], alpha="auto") == [1, 2]  # updates in one direction
+    assert kept([0.0, 0.0], alpha="auto") == [0, 1]  # no update has moved
+
+
+def test_alpha_as_a_number_is_a_bound_on_the_kl():
+    assert kept([0.2, 0.04, 0.02, 0.01], alpha=0.03) == [2, 3]
+    assert kept([0.2, 0.04, 0.02, 0.01], alpha=0.0) == []
+
+
+@pytest.mark.parametrize("alpha", [-0.1, "x"])
+def test_no_other_alpha(alpha):
+    with pytest.raises((ValueError, TypeError), match="alpha"):
+        toppo.ToPPO("CartPole-v1", alpha=alpha)

@@ -30,6 +30,7 @@ def test_what_is_not_a_whole_number_is_refused(text):
         (["--seed="], "--seed is '', but must be a whole number"),
         (["--hidden", "64", "x"], "--hidden is 'x', but must be a whole number"),
         (["--gamma", "x"], "--gamma is 'x', but must be a number"),
+        (["--alpha", "x"], "--alpha is 'x', but must be a number or auto"),
         (["--on-nan", "stop"], "--on-nan is 'stop', but must be one of raise, truncate"),
         (["--seed"], "--seed needs a value: toppo train --help shows which"),
         (["--seed", "--gamma", "0.9"], "--seed needs a value: toppo train --help shows which"),

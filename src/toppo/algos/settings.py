@@ -1,11 +1,14 @@
 """Settings: frozen, each with one line of text, checked where they are made."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from toppo.algos.schedules import Schedule, points_of
 
 ACTIVATIONS = ("tanh", "relu", "elu", "silu", "gelu")
+AUTO = "auto"
+Automatic = float | Literal["auto"]
+"""A number, or "auto" for one that the algorithm sets itself."""
 
 
 def setting(default: Any, text: str) -> Any:
@@ -93,3 +96,8 @@ def help_texts(settings: type) -> dict[str, str]:
 def schedules_of(settings: type) -> set[str]:
     """The names of the fields of a settings class that may be schedules."""
     return {name for name, hint in get_type_hints(settings).items() if hint == Schedule}
+
+
+def automatic_of(settings: type) -> set[str]:
+    """The names of the fields of a settings class that may be "auto"."""
+    return {name for name, hint in get_type_hints(settings).items() if hint == Automatic}

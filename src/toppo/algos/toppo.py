@@ -15,7 +15,7 @@ from toppo.algos import ppo
 from toppo.algos.contract import Draw, Memory, PolicyProblem, PolicyUpdate, Segment, Traits, Trajectory
 from toppo.algos.optimise import TrustRegion, adam_update, trust_region_update
 from toppo.algos.schedules import Schedule, value_at
-from toppo.algos.settings import Common, require, require_above, require_least, setting
+from toppo.algos.settings import AUTO, Automatic, Common, require, require_above, require_least, setting
 from toppo.algos.steps import keep_last, label_gae, label_vtrace, newest_and_random, require_separate_networks
 from toppo.maths.surrogates import additive_bounds, clipped, lemma_4_1
 
@@ -27,7 +27,9 @@ class ToPPOConfig:
     n_steps: int = setting(1024, "Steps per batch.")
     clip_range: Schedule = setting(0.1, "Clip range of the ratio around pi_k/mu.")
     n_policies: int = setting(5, "N: batches held in M at most, the newest included.")
-    alpha: float = setting(0.03, "Batches whose policy mu has KL(mu || pi) above this are deleted.")
+    alpha: Automatic = setting(
+        0.03, "Delete batches whose policy mu has KL(mu || pi) above this; auto: n_policies times the newest update's."
+    )
     select: bool = setting(True, "Delete by alpha; without it M holds the last N batches.")
     n_old: int = setting(1, "Old batches per update, drawn from M at random; n_policies - 1 for all.")
     age_weights: bool = setting(False, "Weights that fall with the age of a batch, from n_policies to 1.")
@@ -44,7 +46,7 @@ class ToPPOConfig:
     def __post_init__(self) -> None:
         require_least(self, 1, "n_steps", "n_policies")
         require_above(self, 0, "clip_range", "delta")
-        require_least(self, 0, "alpha", "n_old")
+        require_least(self, 0, "n_old", *(("alpha",) if self.alpha != AUTO else ()))
         known = self.improve in ("adam", "trust_region")
         require(known, f"improve is {self.improve!r}, but must be 'adam' or 'trust_region'")
         again = self.recompute_adv or not self.vtrace
@@ -114,8 +116,18 @@ def improve(config: ToPPOConfig, problem: PolicyProblem) -> PolicyUpdate:
 
 def keep(config: ToPPOConfig, memory: Memory, kl: list[float]) -> Memory:
     """Keep the batches whose policy is within alpha of the new one, at most N with the next batch."""
-    near = tuple(b for b, d in zip(memory, kl, strict=True) if d <= config.alpha) if config.select else memory
+    alpha = radius(config, kl[-1])
+    near = tuple(b for b, d in zip(memory, kl, strict=True) if d <= alpha) if config.select else memory
     return keep_last(near, config.n_policies)
+
+
+def radius(config: ToPPOConfig, newest: float) -> float:
+    """Return alpha; if it sets itself, N KL(pi_k || pi_{k+1}), which is the KL across N updates like the newest.
+
+    That holds if they go in independent directions.  If they go in one, N updates are N^2 times as far, and fewer
+    batches stay.  The rule has no unit: it follows the learning rate, the batch size and the dimension of the actions.
+    """
+    return config.n_policies * newest if isinstance(config.alpha, str) else config.alpha
 
 
 ALGORITHM = ppo.ALGORITHM._replace(

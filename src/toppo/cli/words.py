@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -78,8 +78,11 @@ def _values(hint: Any, left: deque[str]) -> Iterator[str]:
 
 
 def _checked(option: str, hint: Any, value: str) -> str:
-    kinds = get_args(hint) if get_origin(hint) in (UnionType, tuple) else (hint,)
-    if len(kinds) > 1 and float in kinds:  # a schedule, which is checked with the other settings
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType, tuple) else (hint,)
+    if any(get_origin(kind) is tuple for kind in kinds):  # a schedule, which is checked with the other settings
+        return value
+    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    if value in words:
         return value
     try:
         if int in kinds:
@@ -87,9 +90,9 @@ def _checked(option: str, hint: Any, value: str) -> str:
         if float in kinds:
             float(value)
     except ValueError:
-        rule = "a whole number" if int in kinds else "a number"
+        rule = " or ".join(["a whole number" if int in kinds else "a number", *words])
         raise ToppoError(f"{option} is {value!r}, but must be {rule}") from None
-    if get_origin(hint) is Literal and value not in get_args(hint):
+    if get_origin(hint) is Literal:
         raise ToppoError(f"{option} is {value!r}, but must be one of {', '.join(get_args(hint))}")
     return value
 

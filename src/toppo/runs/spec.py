@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from toppo.algos import REGISTRY
 from toppo.algos.contract import Algorithm
 from toppo.algos.schedules import schedule_from
-from toppo.algos.settings import Common, require, schedules_of
+from toppo.algos.settings import AUTO, Common, automatic_of, require, schedules_of
 from toppo.errors import BAD_DATA, ToppoError, suggestion
 
 if TYPE_CHECKING:
@@ -104,12 +104,15 @@ def settings_from(kind: type[Settings], values: object) -> Settings:
     defaults = {field.name: field.default for field in dataclasses.fields(kind)}
     refuse_unknown(kind.__name__, values, defaults)
     schedules = schedules_of(kind)
-    return kind(
-        **{
-            name: schedule_from(name, value) if name in schedules else _like(name, value, defaults[name])
-            for name, value in values.items()
-        }
-    )
+    automatic = automatic_of(kind)
+
+    def checked(name: str, value: object) -> object:
+        if name in automatic and isinstance(value, str):
+            require(value == AUTO, f"{name} is {value!r}, but must be a float or {AUTO!r}")
+            return value
+        return schedule_from(name, value) if name in schedules else _like(name, value, defaults[name])
+
+    return kind(**{name: checked(name, value) for name, value in values.items()})
 
 
 def spec_hash(spec: Spec) -> str:
