@@ -16,7 +16,7 @@ $(FIRST_LOOK): pyproject.toml constraints.txt
 	touch $@
 
 $(READY): $(FIRST_LOOK)
-	$(INSTALL) '.[mujoco,atari,video,ray,onnx,wandb,mlflow,tune,hub,worlds,docs,dev]'
+	$(INSTALL) '.[mujoco,atari,video,ray,onnx,wandb,mlflow,tune,hub,worlds,gymnax,docs,dev]'
 	touch $@
 
 demo: $(FIRST_LOOK)

@@ -58,7 +58,16 @@ CHECKS = {
     "wandb": [f"{TRAIN} --track wandb"],
     "mlflow": [f"{TRAIN} --track mlflow"],
     "trackio": [f"{TRAIN} --track trackio"],
-    "gymnax": [f"toppo train gymnax:CartPole-v1 {SHORT.replace('--n-envs 1', '--n-envs 8')}"],
+    **{
+        task.partition(":")[0]: [f"toppo train {task} {SHORT.replace('--n-envs 1', '--n-envs 8')}"]
+        for task in (
+            "gymnax:CartPole-v1",
+            "playground:CartpoleBalance",
+            "brax:inverted_pendulum",
+            "navix:Navix-Empty-5x5-v0",
+            "craftax:Craftax-Classic-Symbolic-v1",
+        )
+    },
     "worlds": [f"toppo train minigrid:MiniGrid-Empty-5x5-v0 {SHORT}", f"toppo train LunarLander-v3 {SHORT}2"],
     "docs": [f"python {ROOT}/docs/site/build.py site"],
     "dev": [f"pytest -q -p no:cacheprovider {ROOT}/tests/maths", "ruff --version", "mypy --version"],

@@ -319,14 +319,14 @@ print(json.dumps([len(jax.devices()), digest(sys.argv[1])]))
 def digest(name):
     import hashlib
 
-    env = {"walk": Walk(), "flip": Flip()}[name]
+    env = {"walk": Walk(), "flip": Flip()}.get(name, name)
     s = setup(env, "toppo", 2, n_envs=8, n_steps=64, hidden=(64, 64))
     turns = run_iterations(s, env)
     arrays = state_to_arrays(turns[-1].state)[0]
     return hashlib.sha256(b"".join(arrays[n].tobytes() for n in sorted(arrays)) + learned(turns)).hexdigest()
 
 
-@pytest.mark.parametrize("name", ["walk", "flip"])
+@pytest.mark.parametrize("name", ["walk", "flip", "gymnax:CartPole-v1", "gymnax:Breakout-MinAtar"])
 def test_the_bytes_are_the_same_on_one_device_and_on_four(name):
     env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     out = subprocess.run([sys.executable, "-c", CHILD, name], env=env, check=True, capture_output=True, text=True)

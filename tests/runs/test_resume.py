@@ -46,6 +46,10 @@ RUNS = {
         *[*CARTPOLE, "--algo", "ppo", "--workers", 0, "--seed", 5],
         *["--total-timesteps", 14_400, "--checkpoint-every", 96],
     ],
+    "toppo, all environments in one program": [
+        *["gymnax:CartPole-v1", *CARTPOLE[1:], "--algo", "toppo", "--n-envs", 8],
+        *["--total-timesteps", 28_800, "--checkpoint-every", 200],
+    ],
 }
 KILLS = 5  # of each of the runs
 
@@ -106,6 +110,15 @@ def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bytes(tmp_path, n
     assert_same(root, expected)
     assert leftovers(root) == set()
     assert len(list((root / "checkpoint").iterdir())) == 2
+
+
+def test_checkpoints_leave_no_trace_in_a_run_on_environments_in_one_program(tmp_path):
+    short = ["gymnax:CartPole-v1", *CARTPOLE[1:], "--algo", "ppo", "--n-envs", 8, "--total-timesteps", 960]
+    for every in (96, 250, 10_000):
+        here("train", *short, "--checkpoint-every", every, "--out", tmp_path / f"{every}")
+    expected = content(tmp_path / "96")
+    for every in (250, 10_000):
+        assert_same(tmp_path / f"{every}", expected)
 
 
 @pytest.fixture(scope="module")

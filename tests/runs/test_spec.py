@@ -9,7 +9,7 @@ from toppo.algos import REGISTRY
 from toppo.algos.settings import Common, help_texts, schedules_of
 from toppo.algos.toppo import ToPPOConfig
 from toppo.errors import BAD_DATA, USAGE, ToppoError
-from toppo.runs.presets import PAPER_TASKS, defaults, spec_for
+from toppo.runs.presets import PAPER_TASKS, PRESETS, defaults, spec_for
 from toppo.runs.spec import Spec, from_json, settings_from, spec_hash, to_json
 from toppo.studies.paper import PAPER
 from toppo.studies.study import jobs_of
@@ -243,6 +243,14 @@ def test_studies_of_the_paper_keep_its_settings():
     assert set(own) == {"paper"}
     spec = jobs_of(PAPER["performance"])[0].spec
     assert (spec.common.n_envs, spec.common.log_std_init, spec.common.gamma) == (1, 0.0, 0.995)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("env", ["gymnax:CartPole-v1", "gymnax:Breakout-MinAtar", "Hopper-v5", "CartPole-v1"])
+def test_every_preset_is_complete_for_every_algorithm_and_kind_of_environment(preset, env):
+    for algo in REGISTRY:
+        common, _ = defaults(algo, env, preset)
+        assert common.n_envs > 0
 
 
 def test_an_unknown_preset_is_answered_with_the_known_ones():

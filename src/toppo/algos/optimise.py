@@ -16,6 +16,8 @@ from toppo.maths.advantages import standardise
 from toppo.maths.surrogates import linear, total_variation
 from toppo.maths.trust_region import backtrack, bounded_step, conjugate_gradient, fisher_vector_product
 
+MAX_NARROW = 64  # numbers of a sample
+
 Surrogate = Callable[[Array, Array, Array, Array], Array]
 """ratio, centre, advantage [B], clip_eps [] -> [B], to be maximised"""
 
@@ -50,8 +52,16 @@ def adam_epochs(
     theta, unravel = ravel_pytree(params)
     gradient = jax.value_and_grad(lambda flat, batch: objective(unravel(flat), batch), has_aux=True)
 
-    def step(carry: tuple[Array, Tree], batch: Tree) -> tuple[tuple[Array, Tree], tuple[Array, Array, Tree]]:
+    leaves, structure = jax.tree.flatten(data)
+
+    def step(
+        carry: tuple[Array, Tree], given: tuple[Array, Tree]
+    ) -> tuple[tuple[Array, Tree], tuple[Array, Array, Tree]]:
         theta, opt = carry
+        rows, narrow = given
+        # A minibatch of wide rows stays in the processor's cache; a shuffled copy of all of them would not.
+        found = [x[rows] if is_wide(x) else part for x, part in zip(leaves, narrow, strict=True)]
+        batch = jax.tree.unflatten(structure, found)
         (value, extra), grad = gradient(theta, batch)
         norm = jnp.sqrt(jnp.vdot(grad, grad))
         if max_grad_norm > 0:
@@ -60,8 +70,9 @@ def adam_epochs(
         return (theta + lr * direction, opt), (value, norm, extra)
 
     def epoch(result: AdamResult) -> AdamResult:
-        batches = jax.tree.map(lambda x: x[minibatches[result.epochs]], data)
-        (theta, opt), (values, norms, extras) = jax.lax.scan(step, (result.params, result.opt), batches)
+        rows = minibatches[result.epochs]
+        narrow = [None if is_wide(x) else x[rows] for x in leaves]
+        (theta, opt), (values, norms, extras) = jax.lax.scan(step, (result.params, result.opt), (rows, narrow))
         extra = jax.tree.map(lambda mean, x: mean + (x.mean() - mean) / (result.epochs + 1), result.extra, extras)
         return AdamResult(
             params=theta,
@@ -90,6 +101,11 @@ def adam_epochs(
     )
     result = jax.lax.while_loop(is_unfinished, epoch, before)
     return result._replace(params=unravel(result.params))
+
+
+def is_wide(x: Array) -> bool:
+    """Has each sample more numbers than a minibatch of them could keep in a processor's cache with all others?"""
+    return x[0].size > MAX_NARROW
 
 
 def measured_update(problem: PolicyProblem, policy: Tree) -> tuple[PolicyUpdate, Array]:

@@ -104,7 +104,7 @@ class AtariGames:
         """Reset some of the games, with seeds in their order; the rows of all."""
         mask = np.isin(np.arange(self.n_envs), which)
         with as_environment_fault(f"{self.name}: reset"):
-            obs, _ = self.env.reset(seed=seeds, options=None if mask.all() else {"reset_mask": mask})
+            obs: np.ndarray = self.env.reset(seed=seeds, options=None if mask.all() else {"reset_mask": mask})[0]
         self._lost_life &= ~mask
         rows: np.ndarray = obs.reshape(self.n_envs, -1)
         return rows

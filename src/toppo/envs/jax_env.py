@@ -85,15 +85,15 @@ def refuse_change(what: str, before: Tree, after: Tree) -> None:
     """Refuse a state or an observation that is another pytree after a step than after a reset."""
     import jax
 
-    structures = [str(jax.tree.structure(tree)) for tree in (before, after)]
-    if structures[0] != structures[1]:
+    old: object = jax.tree.structure(before)
+    new: object = jax.tree.structure(after)
+    if old != new:  # not their texts: those of two equal pytrees may differ
         raise EnvironmentFault(
-            f"the {what} is {structures[0]:.100} after reset and {structures[1]:.100} after step: make them the same "
-            "pytree"
+            f"the {what} is {old!s:.100} after reset and {new!s:.100} after step: make them the same pytree"
         )
-    for (path, old), new in zip(jax.tree_util.tree_leaves_with_path(before), jax.tree.leaves(after), strict=True):
-        if (old.shape, old.dtype) != (new.shape, new.dtype):
+    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(before), jax.tree.leaves(after), strict=True):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
             raise EnvironmentFault(
-                f"the {what}{jax.tree_util.keystr(path)} is {old.dtype}{list(old.shape)} after reset and "
-                f"{new.dtype}{list(new.shape)} after step: give it one type and shape"
+                f"the {what}{jax.tree_util.keystr(path)} is {a.dtype}{list(a.shape)} after reset and "
+                f"{b.dtype}{list(b.shape)} after step: give it one type and shape"
             )

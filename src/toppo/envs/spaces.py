@@ -14,7 +14,8 @@ Info = dict[str, Any]
 EnvAction = Any  # what its action space holds
 Env = gym.Env[Obs, EnvAction]
 Space = gym.Space[Any]
-Discrete = gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary
+# Generic in some versions of Gymnasium, and not in others.
+Discrete = gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary  # type: ignore[type-arg, unused-ignore]
 MAX_CHOICES = 2**20
 Path = tuple[str | int, ...]
 
@@ -193,7 +194,7 @@ def _parts(space: Space, path: Path = ()) -> Iterator[Part]:
         entries = space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
         for key, entry in entries:
             yield from _parts(entry, (*path, key))
-    elif isinstance(space, gym.spaces.Box) and space.dtype.kind in "biuf":
+    elif isinstance(space, gym.spaces.Box) and np.dtype(space.dtype).kind in "biuf":
         yield Part(path, "image" if _is_image(space) else "numbers", tuple(map(int, space.shape)))
     elif isinstance(space, Discrete):
         choices, starts = _choices(space)

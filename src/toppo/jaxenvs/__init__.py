@@ -3,20 +3,27 @@
 import inspect
 from collections.abc import Callable
 from importlib import import_module
+from subprocess import SubprocessError
 from typing import NamedTuple
 
-from toppo.errors import ToppoError, install_command
+from toppo.errors import EnvironmentFault, ToppoError, first_line, in_one_line, install_command
 from toppo.jaxenvs.protocol import JaxEnv
 
 
 class Library(NamedTuple):
     """A library of environments, named before the colon of an id such as ``gymnax:CartPole-v1``."""
 
-    module: str  # of this package, with a function ``make`` that takes what stands after the colon
+    make: str  # module:function of this package; the function takes what stands after the colon
     requires: str  # the module that its extra brings
 
 
-LIBRARIES = {"gymnax": Library("toppo.jaxenvs.gymnax_env", "gymnax")}
+LIBRARIES = {
+    "gymnax": Library("gymnax_env:make", "gymnax"),
+    "brax": Library("brax_env:make_brax", "brax"),
+    "playground": Library("brax_env:make_playground", "mujoco_playground"),
+    "navix": Library("navix_env:make", "navix"),
+    "craftax": Library("craftax_env:make", "craftax"),
+}
 ARGUMENTS = {"reset": ["key"], "step": ["key", "state", "action"]}
 
 
@@ -29,14 +36,24 @@ def library_of(env_id: str) -> str | None:
 def make_jax_env(env_id: str) -> JaxEnv:
     """Make an environment of a library."""
     library, _, name = env_id.partition(":")
-    module, requires = LIBRARIES[library]
+    path, requires = LIBRARIES[library]
     try:
         import_module(requires)
     except ImportError as error:
         missing = getattr(error, "name", None) or requires
         raise ToppoError(f"{env_id!r} needs the package {missing!r}: {install_command(library)}") from error
-    make: Callable[[str], JaxEnv] = import_module(module).make
-    return make(name)
+    module, function = path.split(":")
+    make: Callable[[str], JaxEnv] = getattr(import_module(f"toppo.jaxenvs.{module}"), function)
+    try:
+        return make(name)
+    except ToppoError:
+        raise
+    except (OSError, SubprocessError) as error:
+        raise ToppoError(
+            f"{env_id!r} needs files that {library} loads from the network, and that failed: {first_line(error)}"
+        ) from error
+    except Exception as error:
+        raise EnvironmentFault(f"{env_id!r} cannot be made: it raised {in_one_line(error)}") from error
 
 
 def is_jax_env(candidate: object) -> bool:

@@ -65,28 +65,33 @@ def advance_sums(
     """
     ends = []
     found = []
+    now = np.array(sums)  # [7, E]; the names below are its rows, which change in place
+    length, total, w, w_squared, w_returns, returns, squares = now
     for t, (r, x, over) in enumerate(zip(reward, learnt, ended, strict=True)):
-        w = gamma * sums.w + 1
-        w_squared = gamma * gamma * sums.w_squared + 1
+        length += 1
+        total += r
+        w *= gamma
+        w += 1
+        w_squared *= gamma * gamma
+        w_squared += 1
         # A new reward adds w_t r to every G_t of the episode.
-        w_returns = gamma * sums.w_returns
-        sums = EpisodeSums(
-            length=sums.length + 1,
-            total=sums.total + r,
-            w=w,
-            w_squared=w_squared,
-            w_returns=w_returns + x * w_squared,
-            returns=sums.returns + x * w,
-            squares=sums.squares + x * (2 * w_returns + x * w_squared),
-        )
+        w_returns *= gamma
+        added = x * w_squared
+        returns += x * w
+        squares += x * (2 * w_returns + added)
+        w_returns += added
         if over.any():
             envs = np.flatnonzero(over)
             found.append((np.full(len(envs), t), envs))
-            ends.append(np.array(sums)[:, envs])
-            sums = EpisodeSums(*(np.where(over, 0.0, x) for x in sums))
+            ends.append(now[:, envs])
+            now[:, envs] = 0
     at_end = EpisodeSums(*np.concatenate([np.zeros((len(sums), 0)), *ends], axis=1))
     t, env = np.concatenate([np.zeros((2, 0), int), *map(np.array, found)], axis=1)
-    return sums, FinishedEpisodes(t=t, env=env, length=at_end.length.astype(int), total=at_end.total), at_end
+    return (
+        EpisodeSums(*now),
+        FinishedEpisodes(t=t, env=env, length=at_end.length.astype(int), total=at_end.total),
+        at_end,
+    )
 
 
 def returns_summary(sums: EpisodeSums) -> Summary:

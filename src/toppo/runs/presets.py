@@ -102,7 +102,7 @@ MEMORY: Mapping[str, object] = {
     "alpha": 0.1,
 }
 OF_VECTORS: dict[str, Mapping[str, object]] = {"mujoco": VECTORS, "other": VECTORS}
-OF_VECTORS |= {kind: {**VECTORS, **settings} for kind, settings in JAX.items()}
+OF_VECTORS |= {kind: {**VECTORS, **settings, "anneal_lr": False} for kind, settings in JAX.items()}  # annealed already
 DEFAULT = Preset(
     shared={"atari": ATARI, **OF_VECTORS},
     own={
