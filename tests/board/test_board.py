@@ -76,8 +76,10 @@ def test_the_pace_is_that_of_the_log_and_before_that_what_the_run_says():
     assert pace.speed(1000.0, 0, None) is None
     assert pace.speed(1003.0, 900, 55.0) == 55.0
     assert pace.speed(1010.0, 2000, 55.0) == 200.0
-    assert pace.speed(1200.0, 97_000, 55.0) == 500.0  # the last two minutes alone
-    assert pace.speed(1210.0, 100, 7.0) == 7.0  # resumed from a checkpoint
+    assert pace.speed(1125.0, 32_000, 55.0) == pytest.approx(30_000 / 115)  # the last two minutes alone
+    assert pace.speed(1300.0, 33_000, 7.0) == 7.0  # it has been away for longer
+    assert pace.speed(1310.0, 34_000, 7.0) == 100.0
+    assert pace.speed(1320.0, 100, 7.0) == 7.0  # resumed from a checkpoint
 
 
 def test_a_run_is_shown_as_it_is(tmp_path):
@@ -111,12 +113,12 @@ def test_a_run_that_grows_and_is_cut_back_is_followed(tmp_path):
     root = run_directory(tmp_path / "a", episodes=10)
     board = Board(root)
     assert only(board, "memory/size")[1][-1] == [250, 5]
-    append(root, "episodes", {"step": 275, "return": 99.0, "length": 1})
-    append(root, "metrics", {"time/total_timesteps": 275, "memory/size": 9})
+    append(root, "episodes", {"step": 1_001_472, "return": 99.0, "length": 1})
+    append(root, "metrics", {"time/total_timesteps": 1_001_472, "memory/size": 9})
     append(root, "timing", {"time/total_timesteps": 275})
     run, points = only(board)
-    assert (run["steps"], run["recent"][-1], points[-1]) == (275, 99.0, [275, 99.0])
-    assert only(board, "memory/size")[1][-1] == [275, 9]
+    assert (run["steps"], run["recent"][-1], points[-1]) == (275, 99.0, [1_001_472, 99.0])
+    assert only(board, "memory/size")[1][-1] == [1_001_472, 9]
     JsonLines(root / "episodes.jsonl", (root / "episodes.jsonl").read_bytes().index(b'{"step":200')).close()
     JsonLines(
         root / "metrics.jsonl", (root / "metrics.jsonl").read_bytes().index(b'{"time/total_timesteps":200')

@@ -117,7 +117,7 @@ def test_a_hostile_directory_does_nothing(tmp_path):
     assert sorted(os.walk(root)) == before
 
 
-@pytest.mark.parametrize("width", [1280, 500])
+@pytest.mark.parametrize("width", [1280, 400])
 def test_a_picture_of_the_page(tmp_path, width):
     image = pytest.importorskip("PIL.Image", reason="no Pillow")
     for seed in range(2):

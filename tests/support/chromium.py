@@ -78,7 +78,7 @@ class Browser:
         self._answers, answers = os.pipe()
         high = [fcntl.fcntl(end, fcntl.F_DUPFD, 100) for end in (commands, answers)]
         flags = [flag for flag in FLAGS if "virtual-time" not in flag]
-        flags += [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},{height}", "--remote-debugging-pipe"]
+        flags += [f"--user-data-dir={folder / 'profile'}", "--remote-debugging-pipe"]
 
         def join() -> None:
             os.dup2(high[0], 3)
@@ -101,6 +101,8 @@ class Browser:
         self._session = {"sessionId": self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
         self._call("Network.enable")
         self._call("Page.enable")
+        size = {"width": width, "height": height, "deviceScaleFactor": 1}
+        self._call("Emulation.setDeviceMetricsOverride", **size, mobile=False)  # a window is never narrower than 500
 
     def open(self, address: str) -> None:
         self._call("Page.navigate", url=address)

@@ -207,7 +207,7 @@ def _arm(arm: str, colour: str, runs: list[Shown], metric: str) -> dict[str, obj
 
 
 def _rounded(points: Points) -> list[list[float | None]]:
-    return [[_short(x), _short(y)] for x, y in points]
+    return [[x, _short(y)] for x, y in points]  # steps are exact
 
 
 def _short(value: float | None) -> float | None:

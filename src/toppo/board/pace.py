@@ -17,7 +17,7 @@ class Pace:
             self._seen.clear()  # it was resumed from a checkpoint
         if not self._seen or changed > self._seen[-1][0]:
             self._seen.append((changed, steps))
-        while len(self._seen) > 2 and changed - self._seen[0][0] > SECONDS:
+        while changed - self._seen[0][0] > SECONDS:
             self._seen.popleft()
         began, first = self._seen[0]
         return (steps - first) / (changed - began) if changed - began > 5.0 else logged

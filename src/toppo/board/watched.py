@@ -93,6 +93,8 @@ class WatchedRun:
             self._read_episodes()
             self._read_tests()
         progress = progress_of(self.root)
+        if progress.state != "running":
+            self._pace = Pace()  # what it does after a break is not slower for it
         timing = numbers_in(last_row(self._layout.timing))
         stamp = stamp_of(self._layout.timing)
         seconds = stamp[0] / 1e9 if stamp else 0.0
