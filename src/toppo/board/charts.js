@@ -116,7 +116,7 @@ function redraw(chart) {
   axes(svg, area, ticks(low, high, 5), ticks(0, right, width < 420 ? 3 : 6), x, y);
   for (const line of all) {
     if (line.rings) line.points.forEach((p) => svg.append(draw("circle", { cx: x(p[0]), cy: y(p[1]), r: 3.6, class: "ring", stroke: line.arm.colour })));
-    else svg.append(draw("path", { d: line.points.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join(""), stroke: line.arm.colour, "stroke-width": line.faint ? 1 : 2.2, "stroke-opacity": line.faint ? 0.3 : 1 }));
+    else svg.append(draw("path", { d: line.points.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join("") + "h0.1", stroke: line.arm.colour, "stroke-width": line.faint ? 1 : 2.2, "stroke-opacity": line.faint ? 0.3 : 1 }));
   }
   place(chart, svg);
   if (chart.at !== null) cross(chart, svg, all.filter((line) => !line.faint && !line.rings), area, x, y, right);
