@@ -32,6 +32,7 @@ TABLE: dict[str, set[str]] = {
     "callbacks": {"tracking", "rundir", "errors"},
     "runs": RUNS,
     "report": {"rundir", "plotting", "errors"},
+    "board": {"report", "rundir", "plotting", "errors"},
     "studies": RUNS | {"studies"},
     "tune": RUNS | {"studies", "report", "plotting", "tune"},
     "reproduce": RUNS | {"studies", "report", "plotting"},
@@ -39,7 +40,8 @@ TABLE: dict[str, set[str]] = {
     "agent": RUNS | {"display", "hub"},
     "export": RUNS | {"agent", "display", "hub", "report", "plotting"},
     "cli": RUNS
-    | {"agent", "display", "hub", "export", "studies", "tune", "reproduce", "report", "theory", "plotting", "__init__"},
+    | {"agent", "display", "hub", "export", "studies", "tune", "reproduce", "report", "theory", "plotting"}
+    | {"board", "__init__"},
     "__init__": {"agent"},
     "__main__": {"cli"},
 }
@@ -50,6 +52,7 @@ WITHOUT_JAX = (
     "collect",
     "rundir",
     "report",
+    "board",
     "plotting",
     "display",
     "callbacks",

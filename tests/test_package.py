@@ -69,6 +69,7 @@ def test_the_sdist_is_small_and_has_what_a_build_needs(sdist):
         "LICENSE",
         "src/toppo/report/page.html",
         "src/toppo/report/base.html",
+        "src/toppo/board/board.js",
         "src/toppo/py.typed",
     } <= names
     assert not any(name.startswith(("docs/results/", ".venv")) for name in names)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toppo.errors import ToppoError
-from toppo.rundir.jsonl import JsonLines, read_lines
+from toppo.rundir.jsonl import JsonLines, LogTail, read_lines
 from toppo.rundir.layout import read_json, write_json
 
 ROWS = [{"step": i, "return": i / 7} for i in range(5)]
@@ -122,3 +122,40 @@ def test_reading_what_is_not_there_or_not_json_is_one_sentence(tmp_path):
         (tmp_path / "spec.json").write_bytes(text)
         with pytest.raises(ToppoError, match="is not valid JSON"):
             read_json(tmp_path / "spec.json")
+
+
+def test_a_tail_gives_every_row_once_and_leaves_a_torn_one_for_later(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"schema":1}\n{"step":1}\nnothing\n[2]\n{"st')
+    tail = LogTail(path)
+    assert tail.read() == ([{"schema": 1}, {"step": 1}], False)
+    assert tail.read() == ([], False)
+    with path.open("a") as file:
+        file.write('ep":2}\n')
+    assert tail.read() == ([{"step": 2}], False)
+
+
+@pytest.mark.parametrize("keep", range(1, 5))
+def test_a_tail_of_a_log_that_was_cut_back_begins_again(tmp_path, keep):
+    path = tmp_path / "a.jsonl"
+    offsets = written(path)
+    tail = LogTail(path)
+    tail.read()
+    log = JsonLines(path, offsets[keep - 1])
+    for i in range(9):  # it is longer than before by the time that the tail looks
+        log.append({"step": 100 + i})
+    log.close()
+    rows, cut_back = tail.read()
+    assert cut_back
+    assert rows == [{"schema": 1}, *ROWS[:keep], *({"step": 100 + i} for i in range(9))]
+
+
+def test_a_tail_reads_a_large_log_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr("toppo.rundir.jsonl.MAX_BYTES_PER_LOOK", 30)
+    path = tmp_path / "a.jsonl"
+    written(path)
+    tail = LogTail(path)
+    looks = [tail.read()[0] for _ in range(6)]
+    assert [row for rows in looks for row in rows] == [{"schema": 1}, *ROWS]
+    assert max(map(len, looks)) < 4
+    assert looks[-1] == []

@@ -11,7 +11,7 @@ import pytest
 
 from toppo.rundir.layout import write_json
 from toppo.rundir.lock import exclusive, holder_lives
-from toppo.rundir.progress import SILENT_SECONDS, progress_of, steps_of
+from toppo.rundir.progress import SILENT_SECONDS, last_row, progress_of, steps_of
 
 
 def run(root, state="running", rows=("\n",), **more):
@@ -41,6 +41,15 @@ def test_steps_are_those_of_the_last_whole_line(tmp_path):
     (root / "timing.jsonl").write_text('{"schema": 1}\n')
     assert steps_of(root / "timing.jsonl") == 0
     assert steps_of(root / "nothing") == 0
+
+
+def test_the_last_row_of_a_log_is_the_last_whole_one(tmp_path):
+    log = tmp_path / "metrics.jsonl"
+    rows = [{"iteration": i, "kl": [0.1] * 500} for i in range(20)]  # the end of the file holds few of them
+    log.write_text("\n".join(json.dumps(row) for row in ({"schema": 1}, *rows)) + '\n[1]\n{"iteration": 20, "k')
+    assert last_row(log) == rows[-1]
+    (tmp_path / "link").symlink_to(log)
+    assert last_row(tmp_path / "link") == last_row(tmp_path / "nothing") == {}
 
 
 def test_a_run_is_what_its_status_says(tmp_path):

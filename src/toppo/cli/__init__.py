@@ -30,6 +30,7 @@ COMMANDS = {
     "study": Command("train a grid of runs: algorithms x environments x seeds", "toppo.cli.study:study"),
     "tune": Command("search good settings of an algorithm", "toppo.cli.tune:tune"),
     "report": Command("write one page about many runs: curves, statistics, times", "toppo.cli.study:report"),
+    "board": Command("serve a live page about a run or a study on this machine", "toppo.cli.board:board"),
     "reproduce": Command("make a figure of the paper, end to end", "toppo.cli.study:reproduce"),
     "theory": Command("check the lemmas of the paper on finite problems", "toppo.cli.info:theory"),
 }

@@ -66,12 +66,12 @@ def load(*roots: Path, only: Collection[str] = (), defaults: Defaults = no_defau
 def read_all(*roots: Path, only: Collection[str] = (), defaults: Defaults = no_defaults) -> Loaded:
     """Read all runs of some directories, finished or not; runs of different settings get different arms."""
     problems: list[str] = []
-    entries = list({os.path.realpath(path): path for root in roots for path in _entries(root, problems)}.values())
-    arms, wanted = _studies([p for p in entries if _is_study(p)], problems)
+    entries = list({os.path.realpath(path): path for root in roots for path in entries_of(root, problems)}.values())
+    arms, wanted = studies_in([p for p in entries if is_study(p)], problems)
     random: dict[str, float] = {}
     runs: dict[Path, Run] = {}
     directories: dict[str, Path] = {}
-    for path in (p for p in entries if not _is_study(p)):
+    for path in (p for p in entries if not is_study(p)):
         name = _name(path)
         if only and name not in only and name != "random":
             continue
@@ -120,11 +120,12 @@ def _spec(run: Run) -> tuple[object, ...]:
     return (run.algo, run.env, run.seed, run.budget, run.settings)
 
 
-def _is_study(path: Path) -> bool:
+def is_study(path: Path) -> bool:
+    """Tell whether a file is the definition of a study."""
     return path.name.startswith("study-") and path.suffix == ".json" and path.is_file()
 
 
-def _studies(files: list[Path], problems: list[str]) -> tuple[list[str], list[str]]:
+def studies_in(files: list[Path], problems: list[str]) -> tuple[list[str], list[str]]:
     """Return the names of the arms and of the runs of some studies."""
     arms: list[str] = []
     runs: list[str] = []
@@ -138,7 +139,7 @@ def _studies(files: list[Path], problems: list[str]) -> tuple[list[str], list[st
     return arms, runs
 
 
-def _entries(root: Path, problems: list[str]) -> Iterator[Path]:
+def entries_of(root: Path, problems: list[str]) -> Iterator[Path]:
     """Yield directories, then curves, in a fixed order; leave out links, devices and all other files."""
     if not os.path.isdir(root):
         raise ToppoError(f"{root} is not a directory: name one with runs or curves", NO_INPUT)

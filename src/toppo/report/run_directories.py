@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from statistics import median
+from typing import TypeGuard
 
 from toppo.errors import BAD_DATA, NO_INPUT, ToppoError
 from toppo.report.curves import MAX_NUMBER, Json, Run, checked_spec, run_from_curve
@@ -79,12 +80,22 @@ def _rows(path: Path, damage: list[str]) -> list[Json]:
 
 
 def _are_numbers(values: list[object]) -> bool:
-    return all(isinstance(v, int | float) and not isinstance(v, bool) and abs(v) < MAX_NUMBER for v in values)
+    return all(map(is_number, values))
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Tell whether a value of a log can be counted with: it is not NaN, infinite, or beyond all measure."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_NUMBER
 
 
 def numeric_rows(path: Path) -> list[Mapping[str, float]]:
     """Return the numbers in the rows of a log."""
-    return [{k: float(v) for k, v in row.items() if _are_numbers([v])} for row in rows_and_gaps(path) if row]
+    return [numbers_in(row) for row in rows_and_gaps(path) if row]
+
+
+def numbers_in(row: Json) -> dict[str, float]:
+    """Return the numbers in a row of a log."""
+    return {k: float(v) for k, v in row.items() if _are_numbers([v])}
 
 
 def seconds_of(row: Mapping[str, float]) -> float:

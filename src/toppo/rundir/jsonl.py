@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from toppo.errors import BAD_DATA, ToppoError
 from toppo.rundir.files import open_regular
@@ -13,6 +13,7 @@ from toppo.rundir.files import open_regular
 SCHEMA = 1
 MAX_LOG_BYTES = 2_000_000_000
 MAX_LINE_BYTES = 1_000_000
+MAX_BYTES_PER_LOOK = 20_000_000
 
 Row = Mapping[str, Any]  # JSON data
 
@@ -65,3 +66,35 @@ def rows_and_gaps(path: Path) -> Iterator[Row | None]:
                 yield row
             elif line.endswith(b"\n"):  # otherwise it is being written at this moment
                 yield None
+
+
+class LogTail:
+    """Reads what an untrusted log has gained since the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0
+        self._last = b""  # the line before the offset
+
+    def read(self) -> tuple[list[Row], bool]:
+        """Return the new rows, and whether they begin with the first row again because the log was cut back."""
+        with open_regular(self.path, MAX_LOG_BYTES) as file:
+            file.seek(self._offset - len(self._last))
+            cut_back = file.read(len(self._last)) != self._last
+            if cut_back:
+                self._offset = 0
+                self._last = b""
+            file.seek(self._offset)
+            return list(self._rows(file)), cut_back
+
+    def _rows(self, file: BinaryIO) -> Iterator[Row]:
+        first = self._offset
+        while self._offset - first < MAX_BYTES_PER_LOOK and (line := file.readline(MAX_LINE_BYTES)):
+            if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
+                return  # it is being written at this moment
+            self._offset += len(line)
+            self._last = line
+            with suppress(ValueError, RecursionError):
+                row = json.loads(line)
+                if isinstance(row, dict):
+                    yield row

@@ -2,16 +2,17 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from toppo.errors import ToppoError
 from toppo.rundir.files import open_regular
-from toppo.rundir.jsonl import MAX_LOG_BYTES
+from toppo.rundir.jsonl import MAX_LOG_BYTES, Row
 from toppo.rundir.layout import Layout, read_json
 from toppo.rundir.lock import holder_lives
 
-TAIL_BYTES = 4096  # a line of timing has a few hundred
+TAIL_BYTES = 16_384  # a line of timing has a few hundred, one of metrics a thousand
 SILENT_SECONDS = 600.0  # a run on another machine that has logged nothing for so long has been interrupted
 STOPPED_BY = "stopped by "  # opens the message of a run that a callback stopped
 STATES = ("running", "stopped", "finished", "failed")
@@ -42,18 +43,25 @@ def progress_of(root: Path) -> Progress:
 
 def steps_of(timing: Path) -> int:
     """Return the number of steps that a run has done: those of the last line in its log of times."""
+    with suppress(ValueError, KeyError, TypeError, OverflowError):
+        return int(last_row(timing)["time/total_timesteps"])
+    return 0
+
+
+def last_row(log: Path) -> Row:
+    """Return the last complete row of a log; one without entries if there is none."""
     try:
-        with open_regular(timing, MAX_LOG_BYTES) as file:
-            file.seek(max(0, timing.stat().st_size - TAIL_BYTES))
+        with open_regular(log, MAX_LOG_BYTES) as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
             lines = file.read(TAIL_BYTES).splitlines()
     except (ToppoError, FileNotFoundError):
-        return 0
+        return {}
     for line in reversed(lines[1:]):  # the first line may be cut, or is the header
-        try:
-            return int(json.loads(line)["time/total_timesteps"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            continue  # the run is writing this line now
-    return 0
+        with suppress(ValueError, RecursionError):  # the run is writing this line now
+            row = json.loads(line)
+            if isinstance(row, dict):
+                return row
+    return {}
 
 
 def _lives(layout: Layout) -> bool:

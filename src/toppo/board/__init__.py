@@ -1,0 +1,1 @@
+"""A live page about runs and studies, served on this machine alone."""
