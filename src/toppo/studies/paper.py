@@ -14,6 +14,11 @@ LONG_GAMES = ("BreakoutNoFrameskip-v4", "CrazyClimberNoFrameskip-v4")
 SHORT_GAMES = tuple(game for game in PAPER_GAMES if game not in LONG_GAMES)
 MINIGRID = "minigrid:MiniGrid-Empty-5x5-v0"
 MINATAR = tuple(f"gymnax:{game}-MinAtar" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
+# The tasks of the paper and others, for the verdict on the default preset.
+ALL_TASKS = (
+    *PAPER_TASKS,
+    *("Ant-v5", "InvertedDoublePendulum-v5", "Pusher-v5", "BipedalWalker-v3", "LunarLanderContinuous-v3"),
+)
 MILLION = 1_000_000
 
 
@@ -115,10 +120,17 @@ PROOF_DISCRETE = Study(
     ),
 )
 
+DEFAULTS = Study(
+    "defaults",
+    "ToPPO, PPO, GePPO and DISC at the default preset on twelve continuous tasks",
+    tuple(Grid(chosen, ALL_TASKS, MILLION, 10) for chosen in (TWO, arms("geppo", "disc"))),
+)
+
 PAPER = {
     study.name: study
     for study in (
         PERFORMANCE,
+        DEFAULTS,
         one_grid("atari", "ToPPO and PPO on fifteen Atari games", TWO, PAPER_GAMES, 25 * MILLION, 3),
         one_grid("selection", "N = 5 and 6 with and without selection", SELECTION_ARMS, SELECTION_TASKS, MILLION, 10),
         one_grid("memory-size", "|M| over training", MEMORY_ARMS, ("Swimmer-v5",), MILLION, 10),
@@ -147,6 +159,7 @@ class QuickScale(NamedTuple):
 # Each takes at most a quarter of an hour on two cores.
 QUICK = {
     "performance": QuickScale(20_480, 1),
+    "defaults": QuickScale(20_480, 1),
     # With eight environments half of the games would not end; more epochs would take too long.
     "atari": QuickScale(4_096, 1, {"n_envs": 1, "n_epochs": 1}),
     "selection": QuickScale(102_400, 2),
