@@ -44,6 +44,8 @@ def main() -> None:
         what, env_id, n_envs, rows = flags.one
         take_turns(prepared(what, env_id, int(n_envs), int(rows)), int(n_envs) * int(rows))
         return
+    # The page names no path of this machine.
+    sys.argv[1:] = ["PATH" if "/" in word else word for word in sys.argv[1:]]
     kept = RESULTS / "jax-throughput" / "results.json"
     found = json.loads(kept.read_text()) if kept.is_file() else {"tables": {}, "growth": {}}
     for env, n in TABLES:
@@ -174,7 +176,8 @@ def counted(env: str, n: int = 1024) -> dict[str, float]:
 
 def write(tables: dict, growth: dict, costs: dict) -> None:
     """The record, its tables and its figure."""
-    lines = ["Steps per second of the processor: its time is that of all threads.  Medians, and the range."]
+    lines = ["Steps per second of the processor: its time is that of all threads, and the machine did other work too."]
+    lines += ["Medians, and the range. The rows of a table took turns; the tables were measured one after the other."]
     for title, rows in tables.items():
         lines += [
             "",
