@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.jax_costs import counted
 from benchmarks.page import RESULTS, write_page
 from benchmarks.turns import Process, take_turns
 from toppo.plotting import panels, save
@@ -52,7 +53,7 @@ def main() -> None:
         if env in flags.only:
             found["tables"][f"{env}, {n} environments"] = alternated(commands(flags, env, n), flags.repeats)
     found["growth"] |= {env: growth_of(env, sizes) for env, sizes in GROWTH.items() if env in flags.only}
-    write(found["tables"], found["growth"], {env: counted(env) for env in ENVS})
+    write(found["tables"], found["growth"], {env: counted(env, SAME) for env in ENVS})
 
 
 def commands(flags: argparse.Namespace, env: str, n_envs: int) -> dict[str, list[str]]:
@@ -133,44 +134,6 @@ def growth_of(env: str, sizes: tuple[int, ...], repeats: int = 3) -> dict[str, d
             found[what][n] = statistics.median(process.measure(i)[1] for i in range(repeats))
             process.close()
             print(f"{env}, {n} environments, {what}: {found[what][n]:,.0f}", flush=True)
-    return found
-
-
-def counted(env: str, n: int = 1024) -> dict[str, float]:
-    """Arithmetic and bytes of a step, as XLA counts them in the programs of one step and of one gradient."""
-    import jax
-    import jax.numpy as jnp
-
-    from toppo.envs import resolve
-    from toppo.envs.source import jax_env
-    from toppo.learn.compiled import Stepper, batch_noise, zero_worlds
-    from toppo.learn.setup import initial_learner
-    from toppo.runs.presets import spec_for
-    from toppo.runs.run import setup_for
-
-    source = resolve(f"gymnax:{env}")
-    spec = spec_for(source, "ppo", 10**9, 0, "paper", **SAME, n_envs=n, n_steps=n, anneal_lr=False)
-    setup = setup_for(spec, source)
-    net = setup.net
-    params = initial_learner(setup).params
-    stepper = Stepper(setup, jax_env(source))
-    worlds = zero_worlds(setup, jax_env(source))
-    noise = batch_noise(setup, worlds.index, jnp.int32(0))[0]
-
-    def collect(policy, worlds, noise):
-        return jax.vmap(stepper.step)(worlds, net.family.sample(net.policy(policy, worlds.row), noise))
-
-    def loss(params, rows):
-        logits = net.policy(params.policy, rows).logits
-        return jnp.square(logits).mean() + jnp.square(net.value(params.value, rows)).mean()
-
-    found = {}
-    programs = {"collecting": (1, collect, (params.policy, worlds, noise))}
-    programs["learning"] = (SAME["n_epochs"], jax.grad(loss), (params, worlds.row))
-    for name, (times, program, inputs) in programs.items():
-        cost = jax.jit(program).lower(*inputs).compile().cost_analysis()
-        found[f"{name}: operations"] = times * cost["flops"] / n
-        found[f"{name}: bytes"] = times * cost["bytes accessed"] / n
     return found
 
 
