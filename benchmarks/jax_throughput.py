@@ -9,23 +9,26 @@ counts less.  Tables and figure go to docs/results/jax-throughput.
 """
 
 import argparse
+import json
 import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.page import write_page
+from benchmarks.jax_costs import counted
+from benchmarks.page import RESULTS, write_page
 from benchmarks.turns import Process, take_turns
 from toppo.plotting import panels, save
 
 HERE = Path(__file__).resolve().parent
 TABLES = [("CartPole-v1", 64), ("CartPole-v1", 2048), ("Breakout-MinAtar", 64), ("Breakout-MinAtar", 2048)]
+ENVS = sorted({env for env, _ in TABLES})
 ROWS = {64: 128, 2048: 16}  # steps of each environment in a batch
 SAME = {"n_epochs": 4, "n_minibatches": 8, "hidden": (64, 64), "ent_coef": 0.01, "gamma": 0.99, "gae_lambda": 0.95}
 SAME |= {"warmup_steps": 0, "normalise_obs": False, "normalise_reward": False, "max_grad_norm": 0.5}
 WHOLE, ALONE, GYMNASIUM = "toppo", "toppo, collection alone", "toppo on Gymnasium's CartPole"
 GYMNASIUM_ALONE = "toppo on Gymnasium's CartPole, collection alone"
-GROWTH = [2**i for i in range(4, 17, 2)]
+GROWTH = {"CartPole-v1": (16, 128, 1024, 8192, 65536)}
 DEVICES = {"RTX 4090": (82.6e12, 1.01e12), "A100": (19.5e12, 1.56e12), "H100": (67e12, 3.35e12)}
 
 
@@ -35,15 +38,22 @@ def main() -> None:
     parser.add_argument("--purejaxrl", nargs=2, metavar=("PYTHON", "CLONE"))
     parser.add_argument("--rejax", metavar="PYTHON")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--only", nargs="+", default=ENVS, choices=ENVS, help="others keep their tables")
     parser.add_argument("--one", nargs=4, metavar=("WHAT", "ENV", "N_ENVS", "ROWS"), help="internal")
     flags = parser.parse_args()
     if flags.one:
         what, env_id, n_envs, rows = flags.one
         take_turns(prepared(what, env_id, int(n_envs), int(rows)), int(n_envs) * int(rows))
         return
-    tables = {f"{env}, {n} environments": alternated(commands(flags, env, n), flags.repeats) for env, n in TABLES}
-    growth = {env: growth_of(env) for env in ("CartPole-v1", "Breakout-MinAtar")}
-    write(tables, growth, {env: counted(env) for env in growth})
+    # The page names no path of this machine.
+    sys.argv[1:] = ["PATH" if "/" in word else word for word in sys.argv[1:]]
+    kept = RESULTS / "jax-throughput" / "results.json"
+    found = json.loads(kept.read_text()) if kept.is_file() else {"tables": {}, "growth": {}}
+    for env, n in TABLES:
+        if env in flags.only:
+            found["tables"][f"{env}, {n} environments"] = alternated(commands(flags, env, n), flags.repeats)
+    found["growth"] |= {env: growth_of(env, sizes) for env, sizes in GROWTH.items() if env in flags.only}
+    write(found["tables"], found["growth"], {env: counted(env, SAME) for env in ENVS})
 
 
 def commands(flags: argparse.Namespace, env: str, n_envs: int) -> dict[str, list[str]]:
@@ -115,10 +125,10 @@ def alternated(table: dict[str, list[str]], repeats: int) -> dict[str, list[tupl
     return found
 
 
-def growth_of(env: str, repeats: int = 3) -> dict[str, dict[int, float]]:
+def growth_of(env: str, sizes: tuple[int, ...], repeats: int = 3) -> dict[str, dict[int, float]]:
     """Steps per second of the processor by the number of environments; batches of 16 steps of each, at least 2048."""
     found: dict[str, dict[int, float]] = {WHOLE: {}, ALONE: {}}
-    for n in GROWTH:
+    for n in sizes:
         for what in found:
             process = Process(own(what, f"gymnax:{env}", n, max(16, 2048 // n)), 0)
             found[what][n] = statistics.median(process.measure(i)[1] for i in range(repeats))
@@ -127,47 +137,10 @@ def growth_of(env: str, repeats: int = 3) -> dict[str, dict[int, float]]:
     return found
 
 
-def counted(env: str, n: int = 1024) -> dict[str, float]:
-    """Arithmetic and bytes of a step, as XLA counts them in the programs of one step and of one gradient."""
-    import jax
-    import jax.numpy as jnp
-
-    from toppo.envs import resolve
-    from toppo.envs.source import jax_env
-    from toppo.learn.compiled import Stepper, batch_noise, zero_worlds
-    from toppo.learn.setup import initial_learner
-    from toppo.runs.presets import spec_for
-    from toppo.runs.run import setup_for
-
-    source = resolve(f"gymnax:{env}")
-    spec = spec_for(source, "ppo", 10**9, 0, "paper", **SAME, n_envs=n, n_steps=n, anneal_lr=False)
-    setup = setup_for(spec, source)
-    net = setup.net
-    params = initial_learner(setup).params
-    stepper = Stepper(setup, jax_env(source))
-    worlds = zero_worlds(setup, jax_env(source))
-    noise = batch_noise(setup, worlds.index, jnp.int32(0))[0]
-
-    def collect(policy, worlds, noise):
-        return jax.vmap(stepper.step)(worlds, net.family.sample(net.policy(policy, worlds.row), noise))
-
-    def loss(params, rows):
-        logits = net.policy(params.policy, rows).logits
-        return jnp.square(logits).mean() + jnp.square(net.value(params.value, rows)).mean()
-
-    found = {}
-    programs = {"collecting": (1, collect, (params.policy, worlds, noise))}
-    programs["learning"] = (SAME["n_epochs"], jax.grad(loss), (params, worlds.row))
-    for name, (times, program, inputs) in programs.items():
-        cost = jax.jit(program).lower(*inputs).compile().cost_analysis()
-        found[f"{name}: operations"] = times * cost["flops"] / n
-        found[f"{name}: bytes"] = times * cost["bytes accessed"] / n
-    return found
-
-
 def write(tables: dict, growth: dict, costs: dict) -> None:
     """The record, its tables and its figure."""
-    lines = ["Steps per second of the processor: its time is that of all threads.  Medians, and the range."]
+    lines = ["Steps per second of the processor: its time is that of all threads, and the machine did other work too."]
+    lines += ["Medians, and the range. The rows of a table took turns; the tables were measured one after the other."]
     for title, rows in tables.items():
         lines += [
             "",
@@ -185,7 +158,8 @@ def write(tables: dict, growth: dict, costs: dict) -> None:
             )
     lines += ["", "## Growth", "", "![growth](growth.png)", ""]
     for env, rows in growth.items():
-        lines += [f"| {env} | " + " | ".join(f"{n:,}" for n in GROWTH) + " |", "|---|" + "---:|" * len(GROWTH)]
+        sizes = rows[WHOLE]
+        lines += [f"| {env} | " + " | ".join(f"{int(n):,}" for n in sizes) + " |", "|---|" + "---:|" * len(sizes)]
         lines += [f"| {what} | " + " | ".join(f"{v:,.0f}" for v in row.values()) + " |" for what, row in rows.items()]
         lines += [""]
     lines += on_a_device(costs)
@@ -234,7 +208,7 @@ def drawn(growth: dict):
     sheet, axes = panels(len(growth))
     for axis, (env, rows) in zip(axes, growth.items(), strict=True):
         for (what, row), colour in zip(rows.items(), ("#0b7fb0", "#d1603d"), strict=True):
-            axis.loglog(list(row), list(row.values()), "o-", color=colour, label=what, base=2)
+            axis.loglog([int(n) for n in row], list(row.values()), "o-", color=colour, label=what, base=2)
         axis.set_xlabel("environments", fontsize=8)
         axis.set_ylabel("steps per second of the processor", fontsize=8)
         axis.set_title(env, fontsize=9)

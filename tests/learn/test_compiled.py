@@ -332,3 +332,15 @@ def test_the_bytes_are_the_same_on_one_device_and_on_four(name):
     out = subprocess.run([sys.executable, "-c", CHILD, name], env=env, check=True, capture_output=True, text=True)
     assert json.loads(out.stdout.splitlines()[-1]) == [4, digest(name)]
     assert len(jax.devices()) == 1
+
+
+def test_wide_observations_are_stored_once_and_learn_the_same(monkeypatch):
+    env = "gymnax:Breakout-MinAtar"
+    s = setup(env, iterations=2)
+    once = run_iterations(s, env)
+    assert batches(s, env, 1)[0][0].next_obs.shape == (E, 400)
+    monkeypatch.setattr("toppo.learn.compiled_collector.MAX_STORED_TWICE", 400)
+    twice = run_iterations(s, env)
+    assert batches(s, env, 1)[0][0].next_obs.shape == (T, E, 400)
+    for a, b in zip(*(jax.tree.leaves(t[-1].state.learner.params) for t in (once, twice)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)

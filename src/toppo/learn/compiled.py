@@ -177,7 +177,8 @@ def collect(
     numbers = jax.vmap(partial(numbers_in_row, obs_size=setup.spaces.obs_size))
 
     def is_finite(rows: Array) -> Array:
-        return jnp.isfinite(numbers(rows)).all(-1)
+        # 0 times anything else is not 0; ten times as fast as to ask every number.
+        return (0 * numbers(rows)).sum(-1) == 0
 
     def step(
         carry: tuple[Worlds, Array, Array], given: tuple[Array, Array]

@@ -36,11 +36,13 @@ from toppo.learn.metrics import Episode
 from toppo.learn.nets import actor_weights
 from toppo.learn.setup import Setup
 from toppo.learn.state import State
+from toppo.learn.xla import keep_freed_memory
 from toppo.maths.moments import mean_and_inv_std
 
 FIELDS = ("an observation", "an observation", "a reward")
 OTHER_KIND = "its episodes were those of an environment that is not written in JAX"
 
+MAX_STORED_TWICE = 64  # entries; larger observations are stored once
 Run = Callable[..., tuple[Worlds, Collected]]
 """policy, mean, inv_std, environments, batch -> environments after it, and the batch"""
 
@@ -59,6 +61,7 @@ class CompiledCollector:
     def __init__(self, setup: Setup, source: Source, fault_policy: FaultPolicy) -> None:
         """Compile nothing yet."""
         refuse_faults_of_one(fault_policy)
+        keep_freed_memory()
         self.setup = setup
         self.name = source.name
         self.label = source.label
@@ -95,7 +98,7 @@ class CompiledCollector:
     def batch(self) -> RawBatch[Array]:
         """Return the batch on the device that learns."""
         raw = self._collected.raw
-        if not self.setup.spaces.images:
+        if self.setup.spaces.row_size <= MAX_STORED_TWICE:
             return raw
         final = np.flatnonzero(self._seen.ended & ~self._seen.terminated)
         # Padded to a power of two, so that few shapes have to be compiled.
