@@ -30,7 +30,7 @@ def pages_of(entry):
 def test_every_page_notebook_and_example_is_in_the_navigation_once():
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
     pages += [f"notebooks/{path.stem}.md" for path in (ROOT / "docs").rglob("*.ipynb")]
-    pages += [f"examples/{path.stem}.md" for path in (ROOT / "examples").glob("*.py")]
+    pages += [f"examples/{path.stem}.md" for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".mjs")]
     listed = pages_of(yaml.safe_load(CONFIG.read_text())["nav"])
     assert sorted(listed) == sorted([*pages, "contributing.md", "changelog.md"])
 

@@ -30,6 +30,7 @@ COPIED = {
     ".js",
     ".ipynb",
 }  # curves and figures for print stay in the repository
+LANGUAGES = {".py": "python", ".mjs": "javascript"}  # of examples
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 EQUATION = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
@@ -43,8 +44,9 @@ def sources() -> dict[str, str]:
             files[inside.as_posix()] = f"docs/{inside.as_posix()}"
         if path.suffix == ".ipynb":
             files[inside.with_suffix(".md").as_posix()] = f"docs/{inside.as_posix()}"
-    for path in sorted(REPOSITORY.glob("examples/*.py")):
-        files[f"examples/{path.stem}.md"] = f"examples/{path.name}"
+    for path in sorted((REPOSITORY / "examples").iterdir()):
+        if path.suffix in LANGUAGES:
+            files[f"examples/{path.stem}.md"] = f"examples/{path.name}"
     return files
 
 
@@ -63,8 +65,8 @@ def _markdown(path: Path) -> str:
     if path.suffix == ".ipynb":
         return page_of(path)
     text = path.read_text()
-    if path.suffix == ".py":
-        return f"# {path.name}\n\n```python\n{text}```\n"
+    if path.suffix in LANGUAGES:
+        return f"# {path.name}\n\n```{LANGUAGES[path.suffix]}\n{text}```\n"
     for name, make in GENERATED.items():
         marker = f"<!-- generated: {name} -->"
         if marker in text:

@@ -27,6 +27,7 @@ def test_an_id_a_function_and_an_object_all_make_an_environment():
     ("source", "sentence"),
     [
         ("Nowhere-v0", "'Nowhere-v0' is not an environment that Gymnasium can make"),
+        ("Nowhere-v0", "; one of another package is written PACKAGE:Nowhere-v0"),
         ("Pendulum-v99", "'Pendulum-v99' is not an environment that Gymnasium can make"),
         ("not an id!", "is not an environment that Gymnasium can make"),
         ("no.such.module:Env-v0", "needs the module 'no', which is not found: install it, or put its directory on"),
@@ -65,8 +66,9 @@ def test_a_fetch_task_that_fails_with_this_mujoco_is_answered_by_the_version_tha
     pytest.importorskip("gymnasium_robotics", reason="no gymnasium-robotics")
     if version("mujoco") != "3.17.0":
         pytest.skip("tried with mujoco 3.17.0 only")
-    with pytest.raises(ToppoError, match=r"FetchReachDense-v4 cannot be made with this MuJoCo.*mujoco==3.9.0$"):
-        make(resolve("gymnasium_robotics:FetchReachDense-v4"))
+    for name in ("gymnasium_robotics:FetchReachDense-v4", "FetchReachDense-v4"):  # the first makes the second known
+        with pytest.raises(ToppoError, match=rf"^{name} cannot be made with this MuJoCo.*mujoco==3.9.0$"):
+            make(resolve(name))
 
 
 def test_what_a_module_of_ones_own_lacks_is_named(tmp_path, monkeypatch):

@@ -219,7 +219,7 @@ def make(source: Source, render_mode: str | None = None, height: int | None = No
     except ToppoError:
         raise
     except ENV_EXCEPTIONS as error:
-        if isinstance(error, AssertionError) and source.name.startswith("gymnasium_robotics:Fetch"):
+        if isinstance(error, AssertionError) and source.name.rpartition(":")[2].startswith("Fetch"):
             raise ToppoError(
                 f"{source.name} cannot be made with this MuJoCo: gymnasium-robotics' Fetch tasks work with mujoco "
                 "3.9.0 and fail with 3.13.0 and later, so type pip install mujoco==3.9.0"
@@ -276,9 +276,11 @@ def _make_id(source: Source, render_mode: str | None, height: int | None) -> Env
             ) from error
         raise ToppoError(f"{env_id!r} needs the package {missing!r}: pip install {missing}") from error
     except gym.error.Error as error:
-        names = f"; {sentence}" if (sentence := names_of_game(env_id)) else ""
-        reason = first_line(error).rstrip(".")
-        raise ToppoError(f"{env_id!r} is not an environment that Gymnasium can make: {reason}{names}") from error
+        way_out = names_of_game(env_id)
+        if isinstance(error, gym.error.NameNotFound) and not way_out and ":" not in env_id:
+            way_out = f"one of another package is written PACKAGE:{env_id}"
+        reason = "; ".join([first_line(error).rstrip("."), *([way_out] if way_out else [])])
+        raise ToppoError(f"{env_id!r} is not an environment that Gymnasium can make: {reason}") from error
 
 
 def choose_renderer() -> None:

@@ -128,6 +128,7 @@ OTHERS_NAMES = {
     "net_arch": "the widths are hidden and hidden_critic",
     "policy": "the network follows from the spaces of the environment",
     "policy_kwargs": "hidden, hidden_critic, activation and log_std_init are settings",
+    "steps": "it is total_timesteps, in Python an argument of learn",
     "target_kl": "early_stop bounds the total variation instead",
     "tensorboard_log": "learn(..., log_dir=PATH) writes event files",
     "use_sde": "a policy of continuous actions is Gaussian in each step",
