@@ -22,7 +22,7 @@ from benchmarks.page import RESULTS, write_page
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTHING = "none"
-NOT_IN_CONSTRAINTS = ("gymnax", "trackio")  # gymnax 1.0.1 needs gymnasium below 1.4, trackio pillow below 13
+NOT_IN_CONSTRAINTS = ("trackio",)  # it needs pillow below 13
 SHORT = "--algo ppo --n-envs 1 --n-steps 256 --warmup-steps 256 --total-timesteps 512 --workers 0 --out run"
 TRAIN = f"toppo train CartPole-v1 {SHORT}"
 ENCODE = """

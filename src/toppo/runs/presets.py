@@ -79,8 +79,8 @@ MINATAR_OWN: dict[tuple[str, str], Mapping[str, object]] = {
 PAPER = Preset(
     shared={"mujoco": {"reset_each_batch": True}, "atari": ATARI, "other": {}, **JAX}, own=ATARI_OWN | MINATAR_OWN
 )
-# What docs/results/strength found on the development seeds; gamma and lambda are the paper's.  Sixteen environments give
-# batches of many phases of an episode; the entropy bonus and the annealed rate let a policy keep its exploration.
+# What docs/results/strength found on the development seeds; gamma and lambda stay the paper's.  Sixteen environments
+# give batches of many phases of an episode; entropy bonus and annealed rate let a policy keep its exploration.
 VECTORS: Mapping[str, object] = {
     "log_std_init": -0.5,
     "ent_coef": 0.01,

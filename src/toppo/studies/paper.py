@@ -120,6 +120,11 @@ PROOF_DISCRETE = Study(
     ),
 )
 
+MINATAR_STUDY = Study(
+    "minatar",
+    "ToPPO, PPO and GePPO on five MinAtar games in JAX, at the default preset",
+    (Grid(THREE, MINATAR, 5 * MILLION, 10),),
+)
 DEFAULTS = Study(
     "defaults",
     "ToPPO, PPO, GePPO and DISC at the default preset on twelve continuous tasks",
@@ -143,7 +148,7 @@ PAPER = {
         one_grid("proof-humanoid", "ToPPO, PPO and GePPO on the two humanoids", THREE, HUMANOIDS, MILLION // 2, 3),
         PROOF_GAMES,
         PROOF_DISCRETE,
-        one_grid("minatar", "ToPPO, PPO and GePPO on five MinAtar games in JAX", THREE, MINATAR, 5 * MILLION, 10),
+        MINATAR_STUDY,
     )
 }
 
