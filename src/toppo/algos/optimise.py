@@ -1,5 +1,6 @@
 """The only ways in which parameters change.  Objectives are maximised; the sign is turned here and nowhere else."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -146,12 +147,17 @@ def entropy_bonus(problem: PolicyProblem, dist: Tree) -> Array | float:
 
 
 def adam_update(
-    problem: PolicyProblem, surrogate: Surrogate, early_stop: bool = False, adapt_lr: bool = False
+    problem: PolicyProblem,
+    surrogate: Surrogate,
+    early_stop: bool = False,
+    adapt_lr: bool = False,
+    max_lr_scale: float = math.inf,
 ) -> PolicyUpdate:
     """Take Adam epochs on the mean of a surrogate, with advantages standardised per minibatch.
 
     ``early_stop`` ends the epochs once the total variation from pi_k exceeds clip_eps / 2; ``adapt_lr`` lets it move
-    the factor of the learning rate.  If policy and critic share a trunk, the critic's loss is part of the objective.
+    the factor of the learning rate, up to ``max_lr_scale``.  If policy and critic share a trunk, the critic's loss is
+    part of the objective.
     """
     net = problem.net
     common = problem.common
@@ -183,7 +189,9 @@ def adam_update(
     report |= {"train/policy_gradient_loss": -result.objective, "train/grad_norm_policy": result.grad_norm}
     if net.joint:
         report |= {"train/policy_gradient_loss": -result.extra[0], "train/value_loss": result.extra[1]}
-    lr_scale = adapted_lr(problem.lr_scale, update.tv, problem.clip_eps) if adapt_lr else problem.lr_scale
+    lr_scale = problem.lr_scale
+    if adapt_lr:
+        lr_scale = adapted_lr(lr_scale, update.tv, problem.clip_eps, max_lr_scale)
     return update._replace(opt=result.opt, lr_scale=lr_scale, epochs=result.epochs, report=report)
 
 
@@ -195,10 +203,11 @@ def changes(surrogate: Surrogate, ratio: Array, centre: Array, clip_eps: Array) 
     return above | below
 
 
-def adapted_lr(lr_scale: Array, tv: Array, clip_eps: Array) -> Array:
+def adapted_lr(lr_scale: Array, tv: Array, clip_eps: Array, largest: float = math.inf) -> Array:
     """Divide the factor by 1.03 when TV > eps/2, multiply it by 1.03 when TV < eps/4."""
     bound = clip_eps / 2
-    return jnp.where(tv > bound, lr_scale / 1.03, jnp.where(tv < 0.5 * bound, lr_scale * 1.03, lr_scale))
+    raised = jnp.minimum(lr_scale * 1.03, largest)
+    return jnp.where(tv > bound, lr_scale / 1.03, jnp.where(tv < 0.5 * bound, raised, lr_scale))
 
 
 class TrustRegion(NamedTuple):
