@@ -13,7 +13,7 @@ from tests.support import probes, worlds
 from tests.support.settings import tiny
 from tests.support.training import forward
 from toppo.algos import REGISTRY
-from toppo.algos.settings import help_texts, schedules_of
+from toppo.algos.settings import automatic_of, help_texts, schedules_of
 from toppo.collect.pool import open_pool
 from toppo.errors import ToppoError
 from toppo.learn.setup import plan
@@ -406,6 +406,7 @@ def test_the_stub_has_every_setting_with_its_type():
         types = {f.name: f.type if isinstance(f.type, str) else getattr(f.type, "__name__", "") for f in fields}
         types |= dict.fromkeys(("hidden", "hidden_critic"), "tuple[int, ...]")
         types |= dict.fromkeys(schedules_of(type(common)) | schedules_of(type(config)), "_Schedule")
+        types |= dict.fromkeys(automatic_of(type(config)), "_Automatic")
         types |= {"seed": "int | None", "preset": "str", "env_kwargs": "Mapping[str, object] | None"}
         assert typed_dict(f"_{kind.__name__}") == types
         (init,) = classes[kind.__name__].body

@@ -9,6 +9,7 @@ from toppo.envs import EnvSource
 
 __version__: str
 
+_Automatic = float | Literal["auto"]
 _Schedule = float | Literal["linear"] | Sequence[Sequence[float]]
 
 class _Shared(TypedDict, total=False):
@@ -47,7 +48,7 @@ class _PPO(_Shared, total=False):
 
 class _ToPPO(_PPO, total=False):
     n_policies: int
-    alpha: float
+    alpha: _Automatic
     select: bool
     n_old: int
     age_weights: bool

@@ -21,8 +21,9 @@ from toppo.collect.faults import OnNan, checked_fault_policy
 from toppo.display.progress import run_display
 from toppo.envs import EnvSource, Source, Spaces, open_player, resolve
 from toppo.envs.actions import action_to_env
+from toppo.envs.gym_spaces import gym_action_space, gym_observation_space
 from toppo.envs.observations import rows_of
-from toppo.envs.spaces import refuse_other_spaces
+from toppo.envs.spaces import Space, refuse_other_spaces
 from toppo.envs.spaces_json import spaces_from_json
 from toppo.errors import ToppoError, refuse_below
 from toppo.learn.setup import Setup, initial_state
@@ -142,6 +143,16 @@ class Agent:
     def spaces(self) -> Spaces:
         """What the agent knows of its environment's spaces."""
         return self.setup.spaces
+
+    @property
+    def observation_space(self) -> Space:
+        """The observations that ``predict`` takes, as a Gymnasium space; its numbers have no bounds."""
+        return gym_observation_space(self.spaces)
+
+    @property
+    def action_space(self) -> Space:
+        """The actions that ``predict`` gives, as a Gymnasium space."""
+        return gym_action_space(self.spaces)
 
     @property
     def num_timesteps(self) -> int:

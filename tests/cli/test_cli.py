@@ -259,6 +259,16 @@ def test_the_closing_words_say_what_to_type_next(capsys, empty_folder):
     assert "toppo plot run --out run/curve.png" in out
 
 
+def test_a_finished_run_that_is_resumed_says_so_and_how_to_make_it_longer(capsys, empty_folder):
+    main(["train", "CartPole-v1", *TINY, "--total-timesteps", "96", "--out", "run", "--no-tensorboard"])
+    capsys.readouterr()
+    main(["resume", "run"])
+    out = capsys.readouterr().out
+    assert "ToPPO on CartPole-v1, seed 0: it was finished already, with 96 steps" in out
+    assert "toppo resume run --total-timesteps 192" in out
+    assert "no episode has ended" not in out
+
+
 def test_what_to_type_next_names_an_environment_that_a_file_may_not_choose(capsys, empty_folder):
     flags = [*TINY, "--total-timesteps", "96", "--out", "run", "--no-tensorboard"]
     main(["train", "tests.support.probes:ProbeWalk-v0", *flags])

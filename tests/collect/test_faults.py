@@ -262,7 +262,7 @@ def test_a_worker_that_is_killed_between_batches_is_replaced(fault):
     ("values", "sentence"),
     [
         (("zero", 60.0, 0), "on_nan is 'zero', but must be one of raise, truncate"),
-        (("raise", 0.0, 0), "env_timeout is 0.0, but must be above 0"),
+        (("raise", 0.0, 0), "env_timeout is 0.0, but must be a number above 0"),
         (("raise", float("nan"), 0), "env_timeout is nan"),
         (("raise", 60.0, -1), "env_restarts is -1, but must be at least 0"),
     ],

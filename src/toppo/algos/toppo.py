@@ -135,7 +135,7 @@ def radius(config: ToPPOConfig, newest: float) -> float:
 ALGORITHM = ppo.ALGORITHM._replace(
     name="toppo",
     title="ToPPO",
-    summary="newest batch and one old one with its own advantage, clipped around pi_k/mu; old batches filtered by KL",
+    summary="newest batch and old ones, clipped around pi_k/mu; old batches filtered by KL",
     config=ToPPOConfig,
     check=check,
     traits=traits,

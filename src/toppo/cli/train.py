@@ -211,6 +211,10 @@ def _run_with_display(spec: Spec, root: Path, given: ExecutionFlags, run: Callab
     except Interrupted as stop:
         console.say(f"stopped by {stop}; saved.  Next: {resume_command}")
         raise SystemExit(stop.code) from None
+    if display.training and not display.training.iteration:
+        console.say(f"{title}: it was finished already, with {display.training.num_timesteps:,} steps")
+        console.say(console.at_words(f"  longer  {resume_command} --total-timesteps {2 * spec.total_timesteps}", " \\"))
+        return
     stopped_by = display.training.stopped_by if display.training else ""
     console.say(f"{title}: {stopped_by or 'finished'} in {clock(time.monotonic() - began)}")
     for name, text in display.results():

@@ -46,11 +46,13 @@ def write_card(agent: Agent, tested: Tested, run: Path, folder: Path, name: str 
     """Write the card and, of a run directory, its learning curve; return what was written."""
     written = [folder / CARD]
     layout = Layout(run)
-    found = read_all(run) if layout.episodes.is_file() else None
-    has_curve = found is not None and any(map(has_return, found.runs))
-    if found is not None and has_curve:
-        written.append(folder / CURVE)
-        save(metric_figure(found, Wanted()), folder / CURVE)
+    has_curve = False
+    if layout.episodes.is_file():
+        found = read_all(run)
+        has_curve = any(map(has_return, found.runs))
+        if has_curve:
+            written.append(folder / CURVE)
+            save(metric_figure(found, Wanted()), folder / CURVE)
     trained_with = read_json(layout.versions) if layout.versions.is_file() else versions()
     write_output(folder / CARD, card(agent, tested, trained_with, has_curve, name).encode())
     return written

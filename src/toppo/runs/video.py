@@ -1,5 +1,6 @@
 """A short video of a trained policy."""
 
+import os
 import warnings
 from collections.abc import Callable, Generator
 from itertools import count
@@ -93,6 +94,8 @@ def open_rendered(source: Source, height: int | None = None) -> tuple[Player, Ca
         player = open_player(source)
         pixel = np.ones((4, 4, 3), np.uint8)
         return player, lambda: np.kron(player.row[-84 * 84 :].reshape(84, 84, 1), pixel), 60 // FRAMES
+    for device in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):  # pygame complains of a screen and of loudspeakers otherwise
+        os.environ.setdefault(device, "dummy")
     try:
         env = Environment(make(source, "rgb_array", height), source.name)
     except EnvironmentFault as error:

@@ -149,9 +149,9 @@ class SearchLoop:
         if trial.curve and self.trials.is_below_median(trial):  # a kill came between the point and its consequence
             self._end(trial)
             return
-        self._go_on(OpenTrial(trial, jobs))
+        self._continue(OpenTrial(trial, jobs))
 
-    def _go_on(self, current: OpenTrial) -> None:
+    def _continue(self, current: OpenTrial) -> None:
         """Start the first run of a trial that is not finished yet, or end the trial after the last."""
         folder = self.place.runs
         while folder.finished(current.job):
@@ -176,10 +176,10 @@ class SearchLoop:
         if current.pruned:
             self._end(current.trial)
         elif self.stopping or self.place.runs.finished(current.job):
-            self._go_on(current)
+            self._continue(current)
         elif current.tries <= self.options.retries:
             self._tell(f"{name}: failed, tried again ({fault})")
-            self._go_on(current)
+            self._continue(current)
         else:
             self._end(current.trial, fault=f"{name}: {fault}")
 
