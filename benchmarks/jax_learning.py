@@ -80,7 +80,7 @@ def final_return(name: str, task: Task, seed: int) -> float:
 
 def write(found: dict[str, dict[str, Any]]) -> None:
     """The record and its table."""
-    head = ["ToPPO at the default preset. Tasks came from several calls; a row has as many returns as its call had SEEDS."]
+    head = ["ToPPO at the default preset. Rows come from several calls, each with as many returns as there were SEEDS."]
     head += [f"Returns are means of the last {LAST} training episodes, which explore.", ""]
     head += ["| task | steps | solved from | return of each seed | versions |", "|---|---:|---:|---|---|"]
     rows = []
