@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.claims import all_claims, write_claims
+from benchmarks.defaults import FOLDER as DEFAULTS
+from benchmarks.defaults import page_of_defaults
 from benchmarks.findings import write_findings
 from benchmarks.page import RESULTS
 from toppo.plotting import save
@@ -193,6 +195,7 @@ def main() -> None:
             write_report(load(RESULTS / name), RESULTS / name / "report.html", about)
     write_discrete(groups_in("discrete"))
     write_games(load(RESULTS / "games"))
+    (DEFAULTS / "README.md").write_text("\n".join(page_of_defaults(table)).rstrip() + "\n")
     claims = all_claims()
     write_claims(claims)
     write_findings(claims)

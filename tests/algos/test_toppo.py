@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 import toppo
+from tests.support.problems import random_problem
 from toppo.algos.contract import Segment, Trajectory
+from toppo.algos.optimise import adam_init
 from toppo.algos.steps import label_gae
-from toppo.algos.toppo import ToPPOConfig, draw, keep, label
+from toppo.algos.toppo import ToPPOConfig, draw, improve, keep, label
 
 RNG = np.random.default_rng(0)
 
@@ -74,3 +76,16 @@ def test_alpha_as_a_number_is_a_bound_on_the_kl():
 def test_no_other_alpha(alpha):
     with pytest.raises((ValueError, TypeError), match="alpha"):
         toppo.ToPPO("CartPole-v1", alpha=alpha)
+
+
+def test_the_adapted_learning_rate_never_exceeds_its_own_value():
+    problem = random_problem(32, old=32)
+    problem = problem._replace(opt=adam_init(problem.common, problem.policy))
+
+    def scale(lr: float, before: float) -> float:
+        changed = problem._replace(lr=jnp.float32(lr), lr_scale=jnp.float32(before))
+        return float(improve(ToPPOConfig(adapt_lr=True), changed).lr_scale)
+
+    assert scale(1e-6, 1.0) == 1.0  # the update is far too small
+    assert scale(1e-6, 0.5) == pytest.approx(0.515)
+    assert scale(1.0, 1.0) == pytest.approx(1 / 1.03)

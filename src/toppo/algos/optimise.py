@@ -1,5 +1,6 @@
 """The only ways in which parameters change.  Objectives are maximised; the sign is turned here and nowhere else."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -40,16 +41,19 @@ def adam_epochs(
     lr: Array,
     should_continue: Callable[[Tree, Array], Array] | None = None,
     max_grad_norm: float = 0.0,
+    step_factors: Tree | None = None,
 ) -> AdamResult:
     """Take epochs of ascent on ``objective(params, minibatch)``, with the problem's optimiser and minibatches.
 
     The objective returns its value, and anything else of which the mean over all steps is wanted.  ``data`` has leaves
-    [B, ...].  After every epoch ``should_continue(params, epochs)`` decides whether there is another one.
+    [B, ...].  After every epoch ``should_continue(params, epochs)`` decides whether there is another one.  The steps of
+    single parameters are multiplied by ``step_factors``.
     """
     minibatches = problem.minibatches
     optimiser = adam(problem.common)
     # One flat vector makes Adam a single fused loop: a quarter off the time of an update with small networks.
     theta, unravel = ravel_pytree(params)
+    rates = lr if step_factors is None else lr * ravel_pytree(step_factors)[0]
     gradient = jax.value_and_grad(lambda flat, batch: objective(unravel(flat), batch), has_aux=True)
 
     leaves, structure = jax.tree.flatten(data)
@@ -67,7 +71,7 @@ def adam_epochs(
         if max_grad_norm > 0:
             grad = grad * jnp.minimum(1.0, max_grad_norm / (norm + 1e-12))
         direction, opt = optimiser.update(grad, opt)
-        return (theta + lr * direction, opt), (value, norm, extra)
+        return (theta + rates * direction, opt), (value, norm, extra)
 
     def epoch(result: AdamResult) -> AdamResult:
         rows = minibatches[result.epochs]
@@ -146,12 +150,18 @@ def entropy_bonus(problem: PolicyProblem, dist: Tree) -> Array | float:
 
 
 def adam_update(
-    problem: PolicyProblem, surrogate: Surrogate, early_stop: bool = False, adapt_lr: bool = False
+    problem: PolicyProblem,
+    surrogate: Surrogate,
+    early_stop: bool = False,
+    adapt_lr: bool = False,
+    max_lr_scale: float = math.inf,
+    std_lr: float = 1.0,
 ) -> PolicyUpdate:
     """Take Adam epochs on the mean of a surrogate, with advantages standardised per minibatch.
 
     ``early_stop`` ends the epochs once the total variation from pi_k exceeds clip_eps / 2; ``adapt_lr`` lets it move
-    the factor of the learning rate.  If policy and critic share a trunk, the critic's loss is part of the objective.
+    the factor of the learning rate, up to ``max_lr_scale``.  The standard deviation of a Gaussian learns at ``std_lr``
+    times the rate.  If policy and critic share a trunk, the critic's loss is part of the objective.
     """
     net = problem.net
     common = problem.common
@@ -176,14 +186,17 @@ def adam_update(
     data = problem.sample._replace(dist_k=None, dist_mu=None)
     lr = problem.lr * problem.lr_scale
     should_continue = within_tv_bound if early_stop else None
-    result = adam_epochs(objective, problem.policy, problem, data, lr, should_continue, common.max_grad_norm)
+    factors = None if std_lr == 1 else net.step_factors(problem.policy, std_lr)
+    result = adam_epochs(objective, problem.policy, problem, data, lr, should_continue, common.max_grad_norm, factors)
     update, ratio = measured_update(problem, result.params)
     is_clipped = changes(surrogate, ratio, problem.sample.centre, problem.clip_eps)
     report = update.report | clip_fractions(problem.sample, is_clipped)
     report |= {"train/policy_gradient_loss": -result.objective, "train/grad_norm_policy": result.grad_norm}
     if net.joint:
         report |= {"train/policy_gradient_loss": -result.extra[0], "train/value_loss": result.extra[1]}
-    lr_scale = adapted_lr(problem.lr_scale, update.tv, problem.clip_eps) if adapt_lr else problem.lr_scale
+    lr_scale = problem.lr_scale
+    if adapt_lr:
+        lr_scale = adapted_lr(lr_scale, update.tv, problem.clip_eps, max_lr_scale)
     return update._replace(opt=result.opt, lr_scale=lr_scale, epochs=result.epochs, report=report)
 
 
@@ -195,10 +208,11 @@ def changes(surrogate: Surrogate, ratio: Array, centre: Array, clip_eps: Array) 
     return above | below
 
 
-def adapted_lr(lr_scale: Array, tv: Array, clip_eps: Array) -> Array:
+def adapted_lr(lr_scale: Array, tv: Array, clip_eps: Array, largest: float = math.inf) -> Array:
     """Divide the factor by 1.03 when TV > eps/2, multiply it by 1.03 when TV < eps/4."""
     bound = clip_eps / 2
-    return jnp.where(tv > bound, lr_scale / 1.03, jnp.where(tv < 0.5 * bound, lr_scale * 1.03, lr_scale))
+    raised = jnp.minimum(lr_scale * 1.03, largest)
+    return jnp.where(tv > bound, lr_scale / 1.03, jnp.where(tv < 0.5 * bound, raised, lr_scale))
 
 
 class TrustRegion(NamedTuple):

@@ -87,6 +87,9 @@ VECTORS: Mapping[str, object] = {
     "learning_rate": ((0.0, 3e-4), (1.0, 0.0)),
     "n_envs": 16,
 }
+# The entropy of a Gaussian has no bound: with actions of many dimensions a bonus outweighs the advantages, and where
+# actions are clipped the standard deviation grows to hundreds.
+MUJOCO = {**VECTORS, "ent_coef": 0.0}
 # The newest four batches, as far as they are near.
 MEMORY: Mapping[str, object] = {
     "clip_range": 0.2,
@@ -105,8 +108,10 @@ OFTEN: Mapping[str, object] = {
     "n_epochs": 3,
     "n_minibatches": 64,
     "learning_rate": ((0.0, 6e-4), (1.0, 0.0)),
+    "std_lr": 0.3,  # otherwise more and larger steps end exploration early
+    "adapt_lr": True,  # the more dimensions the actions have, the further the policy moves at the same rate
 }
-OF_VECTORS: dict[str, Mapping[str, object]] = {"mujoco": VECTORS, "other": VECTORS}
+OF_VECTORS: dict[str, Mapping[str, object]] = {"mujoco": MUJOCO, "other": VECTORS}
 OF_VECTORS |= {kind: {**VECTORS, **settings, "anneal_lr": False} for kind, settings in JAX.items()}  # annealed already
 DEFAULT = Preset(
     shared={"atari": ATARI, **OF_VECTORS},
