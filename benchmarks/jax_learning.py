@@ -3,7 +3,7 @@
     python -m benchmarks.jax_learning [--only gymnax:CartPole-v1 ...] [--seeds 3]
 
 ToPPO at the default preset.  The table goes to docs/results/jax; tasks that are not named keep their rows, so each row
-says which versions it was made with.
+says which versions it was made with, and which defaults have changed since.
 """
 
 import argparse
@@ -78,18 +78,34 @@ def final_return(name: str, task: Task, seed: int) -> float:
     return round(statistics.fmean(returns[-LAST:]), 2)
 
 
+def changed(spec: dict[str, Any]) -> str:
+    """The settings in which a row differs from the default preset of today."""
+    now = json.loads(json.dumps(to_json(spec_for(spec["env"], spec["algo"], spec["total_timesteps"], spec["seed"]))))
+    differing = [k for part in ("common", "config") for k, v in now[part].items() if spec[part].get(k) != v]
+    return ", ".join(f"`{name}`" for name in differing) or "none"
+
+
 def write(found: dict[str, dict[str, Any]]) -> None:
     """The record and its table."""
     head = ["ToPPO at the default preset. Rows come from several calls, each with as many returns as there were SEEDS."]
     head += [f"Returns are means of the last {LAST} training episodes, which explore.", ""]
-    head += ["| task | steps | solved from | return of each seed | versions |", "|---|---:|---:|---|---|"]
+    head += ["| task | steps | solved from | return of each seed | versions | defaults changed since |"]
+    head += ["|---|---:|---:|---|---|---|"]
     rows = []
     for name in TASKS:
         if name in found:
             row = found[name]
             seeds = ", ".join(f"{value:g}" for value in row["returns"])
             made = ", ".join(f"{package} {version}" for package, version in row["versions"].items())
-            rows.append(f"| {name} | {row['spec']['total_timesteps']:,} | {row['solved']:g} | {seeds} | {made} |")
+            cells = (
+                name,
+                f"{row['spec']['total_timesteps']:,}",
+                f"{row['solved']:g}",
+                seeds,
+                made,
+                changed(row["spec"]),
+            )
+            rows.append(f"| {' | '.join(cells)} |")
     write_page("jax", "Learning on environments written in JAX", [*head, *rows], found)
 
 
