@@ -29,7 +29,8 @@ SAME |= {"warmup_steps": 0, "normalise_obs": False, "normalise_reward": False, "
 WHOLE, ALONE, GYMNASIUM = "toppo", "toppo, collection alone", "toppo on Gymnasium's CartPole"
 GYMNASIUM_ALONE = "toppo on Gymnasium's CartPole, collection alone"
 GROWTH = {"CartPole-v1": (16, 128, 1024, 8192, 65536)}
-DEVICES = {"RTX 4090": (82.6e12, 1.01e12), "A100": (19.5e12, 1.56e12), "H100": (67e12, 3.35e12)}
+# Nominal peaks: float32 operations and bytes of memory per second.
+DEVICES = {"RTX 4090": (82.6e12, 1.008e12), "A100 40 GB": (19.5e12, 1.555e12), "H100 SXM": (67e12, 3.35e12)}
 
 
 def main() -> None:
@@ -179,9 +180,9 @@ def on_a_device(costs: dict) -> list[str]:
     lines = [
         "## On paper",
         "",
-        "Operations and bytes of a step as XLA counts them. Below, the steps per second that a device allows at most:",
-        f"its 10^12 float32 operations and bytes per second are, from its maker's data sheet, {limits}.",
-        "Nothing here was run on one, and short programs do not reach these limits.",
+        "Operations and bytes of a step as XLA counts them, then the steps per second that a device allows at most.",
+        f"Nominal peaks of the devices, in 10^12 float32 operations and 10^12 bytes per second: {limits}.",
+        "Nothing was run on one of them, and short programs do not come near such peaks.",
         "",
     ]
     lines += ["| | " + " | ".join(costs) + " |", "|---|" + "---:|" * len(costs)]

@@ -5,8 +5,8 @@ python -m benchmarks.results
 The curves of docs/results/learning come from `toppo study proof --out runs/proof --curves docs/results/learning`.  In
 the same way `proof-humanoid` makes docs/results/humanoid, `proof-discrete` makes docs/results/discrete, `proof-atari`
 makes docs/results/games and `controls --seeds 3` makes docs/results/controls (its ToPPO and PPO are copies of the
-first).  The quick figures come from `toppo reproduce FIGURE --curves docs/results/quick/FIGURE`.  No number on these
-pages is typed by hand.
+first), and `minatar` docs/results/minatar.  The quick figures come from `toppo reproduce FIGURE --curves
+docs/results/quick/FIGURE`.  No number on these pages is typed by hand.
 """
 
 import json
@@ -45,6 +45,7 @@ REPORTS = {
     "controls": "Controls: is it the old data, or the early stop?",
     "discrete": "Discrete actions",
     "games": "Atari games",
+    "minatar": "MinAtar in JAX",
 }
 # Gymnasium's own thresholds; MiniGrid gives none: 0.9 is the goal within 11 of 100 steps.
 SOLVED = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "LunarLander-v3": 200.0, MINIGRID: 0.9}

@@ -1,9 +1,5 @@
 """Collecting in one compiled program, against the same environments stepped one by one in Python."""
 
-import json
-import os
-import subprocess
-import sys
 from itertools import accumulate
 
 import jax
@@ -12,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.jax_probes import Counter, Faulty, Flip, Glance, Walk
-from tests.support.training import learned, on_host, setup_for, shared_programs
+from tests.support.training import on_host, setup_for, shared_programs
 from toppo.collect.faults import FaultPolicy
 from toppo.envs import resolve
 from toppo.errors import NotFinite, ToppoError
@@ -307,31 +303,6 @@ def test_faults_of_single_environments_are_refused(policy):
     ):
         pass
     assert resolve(Walk()).is_jax
-
-
-CHILD = """
-import jax, json, sys
-from tests.learn.test_compiled import digest
-print(json.dumps([len(jax.devices()), digest(sys.argv[1])]))
-"""
-
-
-def digest(name):
-    import hashlib
-
-    env = {"walk": Walk(), "flip": Flip()}.get(name, name)
-    s = setup(env, "toppo", 2, n_envs=8, n_steps=64, hidden=(64, 64))
-    turns = run_iterations(s, env)
-    arrays = state_to_arrays(turns[-1].state)[0]
-    return hashlib.sha256(b"".join(arrays[n].tobytes() for n in sorted(arrays)) + learned(turns)).hexdigest()
-
-
-@pytest.mark.parametrize("name", ["walk", "flip", "gymnax:CartPole-v1", "gymnax:Breakout-MinAtar"])
-def test_the_bytes_are_the_same_on_one_device_and_on_four(name):
-    env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
-    out = subprocess.run([sys.executable, "-c", CHILD, name], env=env, check=True, capture_output=True, text=True)
-    assert json.loads(out.stdout.splitlines()[-1]) == [4, digest(name)]
-    assert len(jax.devices()) == 1
 
 
 def test_wide_observations_are_stored_once_and_learn_the_same(monkeypatch):

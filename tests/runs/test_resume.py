@@ -85,7 +85,9 @@ def leftovers(root: Path) -> set[str]:
     return {n for n in names if n.endswith(".tmp")}
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n.endswith("one program") else n for n in RUNS]
+)
 def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bytes(tmp_path, name):
     arguments, root, rng = RUNS[name], tmp_path / "killed", random.Random(name)
     code, _, errors = commands.run("train", *arguments, "--out", tmp_path / "whole")

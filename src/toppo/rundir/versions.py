@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toppo.errors import BAD_DATA, ToppoError
 
-SIMULATORS = ("mujoco", "ale-py")
+SIMULATORS = ("mujoco", "ale-py", "mujoco-mjx", "gymnax", "brax", "playground", "navix", "craftax")
 PACKAGES = ("toppo", "jax", "jaxlib", "numpy", "optax", "gymnasium", *SIMULATORS)
 VECTORS = ("avx512f", "avx2", "avx", "sve", "asimd")
 
