@@ -54,7 +54,7 @@ def test_a_game_by_a_name_that_gymnasium_does_not_know_is_told_its_names(monkeyp
     monkeypatch.delitem(gym.registry, "Breakout-v4")
     with pytest.raises(ToppoError, match=f"'Breakout-v4' is not an environment .*; write '{BREAKOUT}', or"):
         make(resolve("Breakout-v4"))
-    with pytest.raises(ToppoError, match=r"Environment `Brekout` doesn't exist[^;]*$"):
+    with pytest.raises(ToppoError, match=r"Environment `Brekout` doesn't exist[^;]*; one of another package is [^;]*$"):
         make(resolve("Brekout-v4"))
 
 

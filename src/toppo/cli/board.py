@@ -15,7 +15,7 @@ SECONDS_BETWEEN_CHECKS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class BoardFlags:
-    """Serve a live page about a run or a study, for this machine alone; Ctrl-C closes it."""
+    """Serve a live page about a run or a study on this machine; Ctrl-C closes it."""
 
     folder: Annotated[Path, flag("Run directory, study, or a directory with several runs.", "RUN")]
     port: Annotated[int | None, flag("Port of the page (default: a free one).", "INT")] = None
