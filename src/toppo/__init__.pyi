@@ -56,7 +56,7 @@ class _ToPPO(_PPO, total=False):
     recompute_adv: bool
     centre_adv: bool
     critic_on_old: bool
-    std_lr: float
+    std_on_old: bool
     improve: str
     delta: float
     vtrace: bool

@@ -78,6 +78,18 @@ def test_no_other_alpha(alpha):
         toppo.ToPPO("CartPole-v1", alpha=alpha)
 
 
+@pytest.mark.parametrize("newest", [0.0, 1.0])
+def test_the_standard_deviation_learns_from_the_newest_batch_alone(newest):
+    problem = random_problem(32, old=32)
+    sample = problem.sample._replace(newest=jnp.full(64, newest))
+    problem = problem._replace(opt=adam_init(problem.common, problem.policy), sample=sample)
+    both, alone = (improve(ToPPOConfig(std_on_old=old, early_stop=False), problem).policy for old in (True, False))
+    assert not np.array_equal(both.log_std, problem.policy.log_std)
+    expected = both.log_std if newest else problem.policy.log_std
+    np.testing.assert_array_equal(alone.log_std, expected)
+    assert not np.array_equal(alone.mean[0].w, problem.policy.mean[0].w)
+
+
 def test_the_adapted_learning_rate_never_exceeds_its_own_value():
     problem = random_problem(32, old=32)
     problem = problem._replace(opt=adam_init(problem.common, problem.policy))

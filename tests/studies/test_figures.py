@@ -23,7 +23,7 @@ PAPER_FIGURES = {
 
 
 OURS = {"controls", "labels", "std-and-stop"}
-WITHOUT_FIGURE = {"minatar", "defaults"}
+WITHOUT_FIGURE = {"minatar", "defaults", "defaults-discrete"}
 
 
 def test_every_figure_of_the_paper_is_listed(capsys):

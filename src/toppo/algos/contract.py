@@ -94,7 +94,6 @@ class Net(NamedTuple):
     value: Callable[[Tree, Tree], Array]  # inputs [B, ...] -> [B]
     critic: Callable[[Params], Tree]  # the parameters that ``value`` takes
     joint: Callable[[Tree, Tree], tuple[Tree, Array]] | None  # both in one pass, if they share a trunk
-    step_factors: Callable[[Tree, float], Tree]  # policy, f -> f for a Gaussian's standard deviation, 1 elsewhere
     in_chunks: Callable[[Callable[[Tree, Tree], Tree], Tree, Tree], Tree]  # apply one of them to a whole batch
     family: Family
     has_images: bool

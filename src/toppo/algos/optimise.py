@@ -41,19 +41,16 @@ def adam_epochs(
     lr: Array,
     should_continue: Callable[[Tree, Array], Array] | None = None,
     max_grad_norm: float = 0.0,
-    step_factors: Tree | None = None,
 ) -> AdamResult:
     """Take epochs of ascent on ``objective(params, minibatch)``, with the problem's optimiser and minibatches.
 
     The objective returns its value, and anything else of which the mean over all steps is wanted.  ``data`` has leaves
-    [B, ...].  After every epoch ``should_continue(params, epochs)`` decides whether there is another one.  The steps of
-    single parameters are multiplied by ``step_factors``.
+    [B, ...].  After every epoch ``should_continue(params, epochs)`` decides whether there is another one.
     """
     minibatches = problem.minibatches
     optimiser = adam(problem.common)
     # One flat vector makes Adam a single fused loop: a quarter off the time of an update with small networks.
     theta, unravel = ravel_pytree(params)
-    rates = lr if step_factors is None else lr * ravel_pytree(step_factors)[0]
     gradient = jax.value_and_grad(lambda flat, batch: objective(unravel(flat), batch), has_aux=True)
 
     leaves, structure = jax.tree.flatten(data)
@@ -71,7 +68,7 @@ def adam_epochs(
         if max_grad_norm > 0:
             grad = grad * jnp.minimum(1.0, max_grad_norm / (norm + 1e-12))
         direction, opt = optimiser.update(grad, opt)
-        return (theta + rates * direction, opt), (value, norm, extra)
+        return (theta + lr * direction, opt), (value, norm, extra)
 
     def epoch(result: AdamResult) -> AdamResult:
         rows = minibatches[result.epochs]
@@ -155,19 +152,21 @@ def adam_update(
     early_stop: bool = False,
     adapt_lr: bool = False,
     max_lr_scale: float = math.inf,
-    std_lr: float = 1.0,
+    std_on_old: bool = True,
 ) -> PolicyUpdate:
     """Take Adam epochs on the mean of a surrogate, with advantages standardised per minibatch.
 
     ``early_stop`` ends the epochs once the total variation from pi_k exceeds clip_eps / 2; ``adapt_lr`` lets it move
-    the factor of the learning rate, up to ``max_lr_scale``.  The standard deviation of a Gaussian learns at ``std_lr``
-    times the rate.  If policy and critic share a trunk, the critic's loss is part of the objective.
+    the factor of the learning rate, up to ``max_lr_scale``.  Without ``std_on_old`` the standard deviation of a
+    Gaussian learns from the newest batch alone.  If policy and critic share a trunk, the critic's loss is part of the
+    objective.
     """
     net = problem.net
     common = problem.common
 
     def mean_surrogate(dist: Tree, batch: Sample) -> Array:
-        ratio = jnp.exp(net.family.log_prob(dist, batch.action) - batch.logp)
+        scored = dist if std_on_old else net.family.fixed_std(dist, batch.newest == 0)
+        ratio = jnp.exp(net.family.log_prob(scored, batch.action) - batch.logp)
         adv = standardise(batch.adv, batch.centre * batch.weight)
         gain = surrogate(ratio, batch.centre, adv, problem.clip_eps)
         return jnp.mean(batch.weight * gain) + entropy_bonus(problem, dist)
@@ -186,8 +185,7 @@ def adam_update(
     data = problem.sample._replace(dist_k=None, dist_mu=None)
     lr = problem.lr * problem.lr_scale
     should_continue = within_tv_bound if early_stop else None
-    factors = None if std_lr == 1 else net.step_factors(problem.policy, std_lr)
-    result = adam_epochs(objective, problem.policy, problem, data, lr, should_continue, common.max_grad_norm, factors)
+    result = adam_epochs(objective, problem.policy, problem, data, lr, should_continue, common.max_grad_norm)
     update, ratio = measured_update(problem, result.params)
     is_clipped = changes(surrogate, ratio, problem.sample.centre, problem.clip_eps)
     report = update.report | clip_fractions(problem.sample, is_clipped)

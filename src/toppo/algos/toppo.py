@@ -38,16 +38,15 @@ class ToPPOConfig:
     vtrace: bool = setting(False, "Correct the traces of old data for pi_k; it needs recompute_adv.")
     centre_adv: bool = setting(False, "Subtract the mean of every batch from its advantages: E_mu A^mu is 0.")
     critic_on_old: bool = setting(True, "Train the critic on the old batch too.")
+    std_on_old: bool = setting(True, "Train the standard deviation of a Gaussian policy on the old batch too.")
     early_stop: bool = setting(True, "End the epochs once the total variation from pi_k exceeds clip_range / 2.")
     adapt_lr: bool = setting(False, "Lower the policy's learning rate while its updates exceed clip_range / 2.")
-    std_lr: float = setting(1.0, "Factor of the learning rate for the standard deviation of a Gaussian policy.")
     improve: str = setting("adam", "adam: epochs on the clipped objective; trust_region: one step under a KL bound.")
     delta: float = setting(0.02, "Bound on the mean KL(mu || pi), if improve is trust_region.")
 
     def __post_init__(self) -> None:
         require_least(self, 1, "n_steps", "n_policies")
         require_above(self, 0, "clip_range", "delta")
-        require_least(self, 0, "std_lr")
         require_least(self, 0, "n_old", *(("alpha",) if self.alpha != AUTO else ()))
         known = self.improve in ("adam", "trust_region")
         require(known, f"improve is {self.improve!r}, but must be 'adam' or 'trust_region'")
@@ -113,7 +112,9 @@ def improve(config: ToPPOConfig, problem: PolicyProblem) -> PolicyUpdate:
     """Take Adam epochs on the surrogate, or one step on r A^mu under a bound on KL(mu || pi)."""
     if config.improve == "trust_region":
         return trust_region_update(problem, TrustRegion(config.delta), from_mu=True)
-    return adam_update(problem, surrogate, config.early_stop, config.adapt_lr, max_lr_scale=1.0, std_lr=config.std_lr)
+    return adam_update(
+        problem, surrogate, config.early_stop, config.adapt_lr, max_lr_scale=1.0, std_on_old=config.std_on_old
+    )
 
 
 def keep(config: ToPPOConfig, memory: Memory, kl: list[float]) -> Memory:

@@ -174,10 +174,6 @@ def actor_critic(body: Body, critic: Body | None, preprocess: Callable[[Array, A
     def value(params: Tree, inputs: Tree) -> Array:
         return critic.apply(params, inputs)[:, 0] if critic else joint(params, inputs)[1]
 
-    def step_factors(params: Tree, of_std: float) -> Tree:
-        ones = jax.tree.map(jnp.ones_like, params)
-        return ones if choices else ones._replace(log_std=of_std * ones.log_std)
-
     return Net(
         init=init,
         preprocess=preprocess,
@@ -185,7 +181,6 @@ def actor_critic(body: Body, critic: Body | None, preprocess: Callable[[Array, A
         value=value,
         critic=lambda params: params.value if critic else params.policy,
         joint=None if critic else joint,
-        step_factors=step_factors,
         in_chunks=apply_in_chunks,
         family=choices_family(choices) if len(choices) > 1 else CATEGORICAL if choices else GAUSSIAN,
         has_images=body.has_images,

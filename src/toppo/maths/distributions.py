@@ -36,6 +36,7 @@ class Family(NamedTuple):
     entropy: Callable[[Any], Array]
     kl: Callable[[Any, Any], Array]
     std: Callable[[Any], Array]
+    fixed_std: Callable[[Any, Array], Any]  # the same; where the second is true, no gradient reaches a Gaussian's std
 
 
 def gaussian_log_prob_per_dimension(dist: Gaussian, action: Array) -> Array:
@@ -59,6 +60,12 @@ def gaussian_kl(p: Gaussian, q: Gaussian) -> Array:
     log_ratio = p.log_std - q.log_std
     shift = (p.mean - q.mean) * jnp.exp(-q.log_std)
     return 0.5 * (shift * shift + jnp.exp(2.0 * log_ratio) - 2.0 * log_ratio - 1.0).sum(-1)
+
+
+def gaussian_fixed_std(dist: Gaussian, fixed: Array) -> Gaussian:
+    """Return the same distribution, without a gradient to the standard deviation where ``fixed`` is true.  [...]"""
+    constant = jax.lax.stop_gradient(dist.log_std)
+    return dist._replace(log_std=jnp.where(fixed[..., None], constant, dist.log_std))
 
 
 def categorical_log_prob(dist: Categorical, action: Array) -> Array:
@@ -98,6 +105,7 @@ def choices_family(choices: Sequence[int]) -> Family:
         entropy=lambda dist: jnp.stack([categorical_entropy(p) for p in parts(dist)]).sum(0),
         kl=lambda p, q: jnp.stack([categorical_kl(a, b) for a, b in zip(parts(p), parts(q), strict=True)]).sum(0),
         std=CATEGORICAL.std,
+        fixed_std=CATEGORICAL.fixed_std,
     )
 
 
@@ -108,6 +116,7 @@ GAUSSIAN = Family(
     entropy=gaussian_entropy,
     kl=gaussian_kl,
     std=lambda dist: jnp.exp(dist.log_std).mean(-1),
+    fixed_std=gaussian_fixed_std,
 )
 CATEGORICAL = Family(
     sample=lambda dist, noise: (dist.logits + noise).argmax(-1),
@@ -116,4 +125,5 @@ CATEGORICAL = Family(
     entropy=categorical_entropy,
     kl=categorical_kl,
     std=lambda dist: jnp.zeros(dist.logits.shape[:-1], dist.logits.dtype),
+    fixed_std=lambda dist, fixed: dist,
 )

@@ -13,6 +13,7 @@ HUMANOIDS = ("HumanoidStandup-v5", "Humanoid-v5")
 LONG_GAMES = ("BreakoutNoFrameskip-v4", "CrazyClimberNoFrameskip-v4")
 SHORT_GAMES = tuple(game for game in PAPER_GAMES if game not in LONG_GAMES)
 MINIGRID = "minigrid:MiniGrid-Empty-5x5-v0"
+DOOR_KEY = "minigrid:MiniGrid-DoorKey-5x5-v0"
 MINATAR = tuple(f"gymnax:{game}-MinAtar" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
 # The tasks of the paper and others, for the verdict on the default preset.
 ALL_TASKS = (
@@ -130,12 +131,22 @@ DEFAULTS = Study(
     "ToPPO, PPO, GePPO and DISC at the default preset on twelve continuous tasks",
     tuple(Grid(chosen, ALL_TASKS, MILLION, 10) for chosen in (TWO, arms("geppo", "disc"))),
 )
+DEFAULTS_DISCRETE = Study(
+    "defaults-discrete",
+    "ToPPO and PPO at the default preset on five tasks with discrete actions: are they solved, and do they stay so?",
+    (
+        Grid(TWO, ("CartPole-v1", "Acrobot-v1", DOOR_KEY), MILLION // 5, 10),
+        Grid(TWO, (MINIGRID,), MILLION // 20, 10),
+        Grid(TWO, ("LunarLander-v3",), MILLION // 2, 10),
+    ),
+)
 
 PAPER = {
     study.name: study
     for study in (
         PERFORMANCE,
         DEFAULTS,
+        DEFAULTS_DISCRETE,
         one_grid("atari", "ToPPO and PPO on fifteen Atari games", TWO, PAPER_GAMES, 25 * MILLION, 3),
         one_grid("selection", "N = 5 and 6 with and without selection", SELECTION_ARMS, SELECTION_TASKS, MILLION, 10),
         one_grid("memory-size", "|M| over training", MEMORY_ARMS, ("Swimmer-v5",), MILLION, 10),
@@ -165,6 +176,7 @@ class QuickScale(NamedTuple):
 QUICK = {
     "performance": QuickScale(20_480, 1),
     "defaults": QuickScale(20_480, 1),
+    "defaults-discrete": QuickScale(20_480, 1),
     # With eight environments half of the games would not end; more epochs would take too long.
     "atari": QuickScale(4_096, 1, {"n_envs": 1, "n_epochs": 1}),
     "selection": QuickScale(102_400, 2),
