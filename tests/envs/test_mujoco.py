@@ -6,11 +6,11 @@ import pytest
 
 from toppo.envs.mujoco import OTHER_TASKS, RUNNERS, control_costs, fast_step
 from toppo.envs.single import Environment, batch_step
-from toppo.envs.source import quiet_mujoco
+from toppo.envs.source import make, quiet_mujoco, resolve
 from toppo.errors import EnvironmentFault, NotFinite
 from toppo.runs.presets import PAPER_TASKS
 
-pytest.importorskip("mujoco")
+mujoco = pytest.importorskip("mujoco")
 VARIANTS = [
     *((name, {}) for name in PAPER_TASKS),
     ("HalfCheetah-v5", {"exclude_current_positions_from_observation": False, "forward_reward_weight": 2.5}),
@@ -149,3 +149,10 @@ def test_every_task_of_the_paper_has_a_fast_step_and_nothing_else_does():
         """A subclass may mean something else by a step."""
 
     assert fast_step(Custom(), np.zeros(11)) is None
+
+
+def test_models_of_gymnasium_are_silent_inside_a_wrapper_too(capfd):
+    mujoco.set_mju_user_warning(None)  # as MuJoCo starts: warnings go to the screen
+    made = make(resolve(lambda: gym.wrappers.TimeLimit(gym.make("HalfCheetah-v5"), 9)))
+    made.close()
+    assert "compiler attribute" not in "".join(capfd.readouterr())

@@ -211,6 +211,8 @@ def make(source: Source, render_mode: str | None = None, height: int | None = No
 
         with prefixed(source.name):
             return JaxEnvInGymnasium(jax_env(source))
+    if "mujoco" in sys.modules:  # for another kind it is not worth half a second of import
+        quiet_mujoco()
     try:
         if isinstance(given, str):
             env = _make_id(source, render_mode, height)
