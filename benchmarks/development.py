@@ -59,7 +59,7 @@ def cell(what: str, algo: str, env: str, seed: int, steps: int, settings: dict[s
 
 def means(values: list[Any]) -> list[float]:
     """Return the means of equal parts of a run."""
-    return [rounded(np.mean(part)) for part in np.array_split(np.asarray(values, float), PARTS)]
+    return [rounded(np.mean(part)) for part in np.array_split(np.asarray(values, float), min(PARTS, len(values)))]
 
 
 def rounded(value: Any) -> float:

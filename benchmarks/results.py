@@ -192,9 +192,7 @@ def main() -> None:
             about = About(title, f"toppo report docs/results/{name}")
             write_report(load(RESULTS / name), RESULTS / name / "report.html", about)
     budgets = "CartPole and Acrobot have 200,000 steps, LunarLander 500,000 and the empty room of MiniGrid 50,000."
-    write_discrete(
-        "discrete", "proof-discrete", f"All algorithms at the paper's settings, with three seeds. {budgets}"
-    )
+    write_discrete("discrete", "proof-discrete", f"All algorithms at the paper's settings, with three seeds. {budgets}")
     write_discrete(
         "defaults-discrete",
         "defaults-discrete",
