@@ -108,6 +108,8 @@ OFTEN: Mapping[str, object] = {
     "n_epochs": 3,
     "n_minibatches": 64,
     "learning_rate": ((0.0, 6e-4), (1.0, 0.0)),
+    # Plain GAE of an older policy by the newest critic is the advantage of neither: Hopper stopped at standing still.
+    "vtrace": True,
     # What an update fitted in a batch, noise included, asks the next updates for a smaller standard deviation.
     "std_on_old": False,
     "adapt_lr": True,  # the more dimensions the actions have, the further the policy moves at the same rate
