@@ -51,7 +51,7 @@ class ToPPOConfig:
         known = self.improve in ("adam", "trust_region")
         require(known, f"improve is {self.improve!r}, but must be 'adam' or 'trust_region'")
         again = self.recompute_adv or not self.vtrace
-        require(again, "vtrace is True, but old batches keep their A^mu: use --recompute-adv")
+        require(again, "vtrace is True, but old batches keep their A^mu: use --recompute-adv or --no-vtrace")
 
 
 def check(config: ToPPOConfig, common: Common, discrete: bool) -> None:
