@@ -78,11 +78,13 @@ def test_no_other_alpha(alpha):
         toppo.ToPPO("CartPole-v1", alpha=alpha)
 
 
+@pytest.mark.parametrize("ent_coef", [0.0, 0.1])
 @pytest.mark.parametrize("newest", [0.0, 1.0])
-def test_the_standard_deviation_learns_from_the_newest_batch_alone(newest):
+def test_the_standard_deviation_learns_from_the_newest_batch_alone(newest, ent_coef):
     problem = random_problem(32, old=32)
     sample = problem.sample._replace(newest=jnp.full(64, newest))
-    problem = problem._replace(opt=adam_init(problem.common, problem.policy), sample=sample)
+    opt = adam_init(problem.common, problem.policy)
+    problem = problem._replace(opt=opt, sample=sample, ent_coef=ent_coef)
     both, alone = (improve(ToPPOConfig(std_on_old=old, early_stop=False), problem).policy for old in (True, False))
     assert not np.array_equal(both.log_std, problem.policy.log_std)
     expected = both.log_std if newest else problem.policy.log_std

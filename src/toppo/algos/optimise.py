@@ -158,15 +158,16 @@ def adam_update(
 
     ``early_stop`` ends the epochs once the total variation from pi_k exceeds clip_eps / 2; ``adapt_lr`` lets it move
     the factor of the learning rate, up to ``max_lr_scale``.  Without ``std_on_old`` the standard deviation of a
-    Gaussian learns from the newest batch alone.  If policy and critic share a trunk, the critic's loss is part of the
+    Gaussian learns from the newest batch alone, entropy bonus included.  If policy and critic share a trunk, the critic's loss is part of the
     objective.
     """
     net = problem.net
     common = problem.common
 
     def mean_surrogate(dist: Tree, batch: Sample) -> Array:
-        scored = dist if std_on_old else net.family.fixed_std(dist, batch.newest == 0)
-        ratio = jnp.exp(net.family.log_prob(scored, batch.action) - batch.logp)
+        if not std_on_old:
+            dist = net.family.fixed_std(dist, batch.newest == 0)
+        ratio = jnp.exp(net.family.log_prob(dist, batch.action) - batch.logp)
         adv = standardise(batch.adv, batch.centre * batch.weight)
         gain = surrogate(ratio, batch.centre, adv, problem.clip_eps)
         return jnp.mean(batch.weight * gain) + entropy_bonus(problem, dist)
