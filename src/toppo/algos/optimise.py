@@ -158,8 +158,8 @@ def adam_update(
 
     ``early_stop`` ends the epochs once the total variation from pi_k exceeds clip_eps / 2; ``adapt_lr`` lets it move
     the factor of the learning rate, up to ``max_lr_scale``.  Without ``std_on_old`` the standard deviation of a
-    Gaussian learns from the newest batch alone, entropy bonus included.  If policy and critic share a trunk, the critic's loss is part of the
-    objective.
+    Gaussian learns from the newest batch alone, entropy bonus included.  If policy and critic share a trunk, the
+    critic's loss is part of the objective.
     """
     net = problem.net
     common = problem.common
