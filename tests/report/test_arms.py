@@ -62,8 +62,16 @@ def test_a_setting_that_an_old_run_lacks_has_its_default():
 def test_the_defaults_are_those_of_a_spec_that_states_nothing():
     nothing = {"env": "E", "algo": "toppo", "seed": 0, "total_timesteps": 1, "common": {}, "config": {}}
     spec = to_json(from_json({"schema": SCHEMA, **nothing}))
-    assert default_settings("toppo") == spec["common"] | spec["config"]
+    assert default_settings("toppo") == spec["common"] | spec["config"] | {"env_kwargs": spec["env_kwargs"]}
     assert default_settings("sac") == {}
+
+
+def test_a_run_from_before_a_setting_existed_belongs_to_the_same_arm(tmp_path):
+    for seed, more in enumerate([{}, {"env_kwargs": {}}]):
+        data = curve(seed=seed)
+        data["spec"] |= more
+        (tmp_path / f"{seed}.json").write_text(json.dumps(data))
+    assert [(arm, runs) for _, arm, runs in arms_in(tmp_path, defaults=default_settings)] == [("toppo", 2)]
 
 
 def test_arms_are_spelt_as_the_study_spells_them():

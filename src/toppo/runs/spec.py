@@ -94,7 +94,7 @@ def default_settings(algo: str) -> dict[str, object]:
     if algo not in REGISTRY:
         return {}
     settings = dataclasses.asdict(Common()) | dataclasses.asdict(REGISTRY[algo].config())
-    return dict(json.loads(json.dumps(settings)))
+    return dict(json.loads(json.dumps(settings))) | {"env_kwargs": {}}
 
 
 def settings_from(kind: type[Settings], values: object) -> Settings:
