@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.page import RESULTS
+from toppo.cli.flags import env_kwargs_in
 from toppo.envs import resolve
 from toppo.learn.session import open_session
 from toppo.learn.setup import initial_state
@@ -67,16 +68,9 @@ def rounded(value: Any) -> float:
     return float(f"{float(value):.5g}")
 
 
-def settings_of(pairs: list[str]) -> dict[str, Any]:
-    """Read NAME=VALUE, each value as JSON or, if it is none, as text; lists are tuples."""
-
-    def read(text: str) -> Any:
-        try:
-            return tuples(json.loads(text))
-        except json.JSONDecodeError:
-            return text
-
-    return {name: read(text) for name, text in (pair.split("=", 1) for pair in pairs)}
+def settings_of(words: list[str]) -> dict[str, Any]:
+    """Read NAME=VALUE as the command line reads --env-kwargs: JSON or text; lists are tuples."""
+    return {name: tuples(value) for name, value in env_kwargs_in(words).items()}
 
 
 def tuples(value: Any) -> Any:
